@@ -66,6 +66,12 @@ class Conflict(Problem):
     status = 409
 
 
+class Gone(Problem):
+    """It was there, and was deleted; what it was of is still there."""
+
+    status = 410
+
+
 class TooLarge(Problem):
     status = 413
 

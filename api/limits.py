@@ -183,7 +183,8 @@ async def arrived(session: AsyncSession, upload_id: uuid.UUID) -> None:
 
 
 async def _used(session: AsyncSession, team_id: uuid.UUID) -> int:
-    stored = select(func.coalesce(func.sum(Capture.bytes), 0)).where(Capture.team_id == team_id)
+    own = (Capture.team_id == team_id, Capture.raw_deleted_at.is_(None))
+    stored = select(func.coalesce(func.sum(Capture.bytes), 0)).where(*own)
     under_way = select(func.coalesce(func.sum(Incoming.bytes), 0)).where(
         Incoming.team_id == team_id, Incoming.alive_until > func.clock_timestamp()
     )

@@ -521,10 +521,10 @@ def _paused_by(dependency: Dependency) -> tuple[Any, ...]:
     return Job.state == State.queued, Job.not_before > func.clock_timestamp(), Job.stage == waiting_for(dependency)
 
 
-def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None = None) -> Update:
+def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None = None, *, ended: State = State.failed) -> Update:
     """The statement that queues a failed job again, with all its attempts, because a request asks for it.
 
-    Without the id of a replay it is the job that analyses the capture.
+    Without the id of a replay it is the job that analyses the capture. ended: done where what it made was deleted.
     """
     return (
         update(Job)
@@ -532,7 +532,7 @@ def restart(capture_id: uuid.UUID, replay_id: uuid.UUID | None = None) -> Update
             Job.capture_id == capture_id,
             Job.kind == (JobKind.analyze if replay_id is None else JobKind.replay),
             Job.replay_id.is_not_distinct_from(replay_id),
-            Job.state == State.failed,
+            Job.state == ended,
         )
         .values(
             state=State.queued,

@@ -126,6 +126,11 @@ _RANDOM = text("uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())")
 """244 random bits."""
 
 
+DAYS_MAX = 36_500
+"""The longest time to keep something that is not for ever."""
+_DAYS = ("raw_days", "series_days", "metrics_days")
+
+
 class Team(Base):
     __tablename__ = "teams"
     __table_args__ = (
@@ -133,6 +138,8 @@ class Team(Base):
         CheckConstraint("payload IN ('kept', 'cut')", name="payload"),
         CheckConstraint("addresses = 'kept' OR (addresses = 'replaced' AND payload = 'cut')", name="addresses"),
         CheckConstraint("audit_days BETWEEN 30 AND 3650", name="audit_days"),
+        *(CheckConstraint(f"{days} BETWEEN 1 AND {DAYS_MAX}", name=days) for days in _DAYS),
+        CheckConstraint("raw_days <= metrics_days AND series_days <= metrics_days", name="metrics_last"),
     )
 
     id: Mapped[uuid.UUID] = _id()
@@ -145,6 +152,10 @@ class Team(Base):
     addresses: Mapped[Addresses] = mapped_column(server_default="kept")
     audit_days: Mapped[int] = mapped_column(Integer, server_default="365")
     """How long the log of actions is kept."""
+    raw_days: Mapped[int | None] = mapped_column(Integer)
+    """How long the stored copy of a capture is kept (store/retention.py). None: for ever."""
+    series_days: Mapped[int | None] = mapped_column(Integer)
+    metrics_days: Mapped[int | None] = mapped_column(Integer)
 
 
 class Member(Base):
@@ -270,7 +281,8 @@ class Capture(Base):
         UniqueConstraint("team_id", "received"),
         UniqueConstraint("attempt_id"),
         Index("ix_captures_team_id_created_at_id", "team_id", text("created_at DESC"), text("id DESC")),
-        Index("ix_captures_stored", "team_id", postgresql_include=["bytes"]),
+        Index("ix_captures_stored", "team_id", postgresql_include=["bytes", "raw_deleted_at"]),
+        Index("ix_captures_object_key", "object_key", postgresql_using="hash"),
         Index("ix_captures_tags", "tags", postgresql_using="gin"),
         CheckConstraint("octet_length(sha256) = 32", name="sha256"),
         CheckConstraint("octet_length(received) = 32", name="received"),
@@ -293,7 +305,14 @@ class Capture(Base):
     filename: Mapped[str]
     tags: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     object_key: Mapped[str]
+    """Of what is stored. Its folder is that of the upload that brought it, which may be a later one than the first."""
     created_at: Mapped[datetime] = _created()
+    uploaded_at: Mapped[datetime] = _created()
+    """When its bytes were uploaded the last time; retention counts from then."""
+    raw_deleted_at: Mapped[datetime | None]
+    """When retention deleted what was stored. None: it is there, unless `not_kept` says why not."""
+    series_deleted_at: Mapped[datetime | None]
+    """When retention deleted the series of its analysis."""
     state: Mapped[State] = mapped_column(_state, server_default="queued")
     error: Mapped[str | None]
     analysed_at: Mapped[datetime | None]
@@ -302,6 +321,8 @@ class Capture(Base):
     acks_key: Mapped[str | None]
     """Object with a row for each ACK: Parquet, clustered by connection, in capture order within each connection."""
     marks_key: Mapped[str | None]
+    series_bytes: Mapped[int | None]
+    """Of these two objects and the overview. None: there are none, or an earlier version stored them."""
     attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"))
     """The attempt whose rows are the capture's results; of every other one readers see nothing."""
     connection_count: Mapped[int | None] = mapped_column(Integer)
@@ -322,6 +343,16 @@ class Deletion(Base):
 
     capture_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     deleted_at: Mapped[datetime] = _created()
+
+
+class RetentionCount(Base):
+    """How much retention has deleted since the service began, for Prometheus."""
+
+    __tablename__ = "retention_counts"
+
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    captures: Mapped[int]
+    bytes: Mapped[int]
 
 
 class QualityRecord(Base):
@@ -484,9 +515,15 @@ class Replay(Base):
     error: Mapped[str | None]
     created_at: Mapped[datetime] = _created()
     acks_key: Mapped[str | None]
-    """The object with its windows."""
+    """The object with its windows. None: it is not done, or retention has deleted the object."""
+    series_bytes: Mapped[int | None]
+    """Of this object and its overview. None: there is none, or an earlier version stored it."""
     windows: Mapped[dict[str, Any] | None]
     """For each subflow: mean, maximum and last cwnd, in segments."""
+
+    @property
+    def has_series(self) -> bool:
+        return self.acks_key is not None
 
 
 class SegmentSeries(Base):
@@ -508,6 +545,8 @@ class SegmentSeries(Base):
     error: Mapped[str | None]
     created_at: Mapped[datetime] = _created()
     object_key: Mapped[str | None]
+    series_bytes: Mapped[int | None]
+    """Of this object and its overview. None: there is none, or an earlier version stored it."""
 
 
 class PinnedNote(Base):

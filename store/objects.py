@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -43,10 +44,21 @@ def overview_key(series: str) -> str:
     return f"{series.removesuffix('.parquet')}.overview"
 
 
-def put_file(key: str, file: IO[bytes]) -> None:
-    """Stores a seekable file from its beginning."""
+def upload_of(key: str) -> uuid.UUID | None:
+    """The upload that stored a capture's copy: the capture's own id, unless its bytes were uploaded again after
+    retention had deleted them. None: rewindow makes no such keys."""
+    try:
+        return uuid.UUID(key.split("/")[1])
+    except (IndexError, ValueError):
+        return None
+
+
+def put_file(key: str, file: IO[bytes]) -> int:
+    """Stores a seekable file from its beginning. Returns its size in bytes."""
+    size = file.seek(0, os.SEEK_END)
     file.seek(0)
     obstore.put(object_store(), key, file, chunk_size=CHUNK_BYTES)
+    return size
 
 
 def probe(who: str) -> None:

@@ -48,6 +48,8 @@ class Settings(BaseSettings):
     """Time between two searches for objects that no row names."""
     stray_after_s: float = Field(default=3600.0, gt=0)
     """An object that no row names, and an upload without a new part, is deleted when it is so old."""
+    retention_interval_s: float = Field(default=60.0, gt=0)
+    """Time between two searches for what teams do not want to keep any longer."""
     team_alerts_max: int = Field(default=100, gt=0)
     """Alert rules of a team."""
     webhook_networks: str = ""

@@ -56,6 +56,7 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
         os.environ.pop(name, None)
     started = Services(folder, durable=False)
     started.environment |= {"REWINDOW_LEASE_S": "3", "REWINDOW_SWEEP_INTERVAL_S": "0.5"}
+    started.environment["REWINDOW_RETENTION_INTERVAL_S"] = "0.5"
     started.environment["REWINDOW_SPECS_FOLDER"] = str(specs_folder(folder / "specs"))
     try:
         started.start_dependencies()

@@ -87,12 +87,11 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Report) -> None:
             report("storing", 0.9)
             with spooled.clustered(replay.connection_count(), labels) as (acks, overview), spooled.marks() as marks:
                 try:
-                    objects.put_file(acks_key, acks)
-                    objects.put_file(marks_key, marks)
+                    size = objects.put_file(acks_key, acks) + objects.put_file(marks_key, marks)
                     if overview:
-                        objects.put_file(objects.overview_key(acks_key), overview)
+                        size += objects.put_file(objects.overview_key(acks_key), overview)
                     rows = spooled.rows_of_connections(replay.connection_count())
-                    store_and_publish(taken, summary, replay, rows, labels, report)
+                    store_and_publish(taken, summary, replay, rows, labels, report, size)
                 except BaseException:
                     results.discard(taken, acks_key, marks_key, objects.overview_key(acks_key))
                     raise
@@ -106,6 +105,7 @@ def store_and_publish(
     rows: npt.NDArray[np.int64],
     labels: Sequence[str],
     report: Report,
+    series_bytes: int,
 ) -> None:
     """rows: of each connection, how many rows its series has. Raises JobLost."""
     with engine().begin() as database:
@@ -133,6 +133,8 @@ def store_and_publish(
             summary={**asdict(summary), "bottlenecks": tally.bottlenecks()},
             acks_key=objects.series_key(taken.subject_id, "acks", taken.fence),
             marks_key=objects.series_key(taken.subject_id, "marks", taken.fence),
+            series_bytes=series_bytes,
+            series_deleted_at=None,
         )
 
 

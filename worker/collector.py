@@ -66,8 +66,14 @@ def _without_a_row(paths: list[str]) -> list[str]:
             continue  # rewindow stores no objects with such a path
     ids = list(by_capture)
     with engine().connect() as connection:
-        captures = connection.execute(
-            select(Capture.id, Capture.object_key, Capture.acks_key, Capture.marks_key).where(Capture.id.in_(ids))
+        captures = connection.execute(select(Capture.acks_key, Capture.marks_key).where(Capture.id.in_(ids))).all()
+        # A copy lies in the folder of its upload, which need not be that of the capture.
+        copies = connection.scalars(
+            select(Capture.object_key).where(
+                Capture.object_key.in_([path for path in paths if path.endswith("/capture")]),
+                Capture.raw_deleted_at.is_(None),
+                Capture.not_kept.is_(None),
+            )
         ).all()
         replays = connection.scalars(
             select(Replay.acks_key).where(Replay.capture_id.in_(ids), Replay.acks_key.is_not(None))
@@ -85,5 +91,5 @@ def _without_a_row(paths: list[str]) -> list[str]:
         )
     of_replays_and_segments = {key for key in (*replays, *segments) if key}
     series = {row.acks_key for row in captures if row.acks_key} | of_replays_and_segments
-    named = {key for row in captures for key in row[1:]} | series | {objects.overview_key(key) for key in series}
+    named = {*copies, *(row.marks_key for row in captures)} | series | {objects.overview_key(key) for key in series}
     return [p for capture, of_one in by_capture.items() if capture not in at_work for p in of_one if p not in named]

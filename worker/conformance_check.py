@@ -15,7 +15,7 @@ from rewindow import Choice, specs
 from rewindow.conformance import checks, step_logs
 from rewindow.conformance.checks import Progress
 from rewindow.errors import BadOption
-from store import jobs, objects, outages
+from store import jobs, objects, outages, retention
 from store.database import engine
 from store.jobs import Claim
 from store.models import Capture, ModelCheck, State
@@ -32,10 +32,14 @@ def run(taken: Claim, asked: Any) -> None:
     """asked: the row of the check. Raises CannotCheck, JobLost, CaptureUnreadable, DissectorFailed, MetAtStart."""
     with engine().connect() as connection:
         capture = connection.execute(
-            select(Capture.object_key, Capture.filename, Capture.bytes).where(Capture.id == asked.capture_id)
+            select(Capture.object_key, Capture.filename, Capture.bytes, Capture.raw_deleted_at).where(
+                Capture.id == asked.capture_id
+            )
         ).one_or_none()
     if capture is None:
         raise CannotCheck(jobs.CAPTURE_DELETED)
+    if capture.raw_deleted_at is not None:
+        raise CannotCheck(retention.copy_deleted(capture.raw_deleted_at))
     watch = _Watch(taken, asked.seconds_max)
     try:
         tlc.manifest_of(asked.spec, asked.digest)

@@ -60,10 +60,10 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
             is_long = write(batches, number, out, beside)
         report("storing", 0.9)
         try:
-            objects.put_file(key, out)
+            size = objects.put_file(key, out)
             if is_long:
-                objects.put_file(objects.overview_key(key), beside)
-            _finish(taken, key)
+                size += objects.put_file(objects.overview_key(key), beside)
+            _finish(taken, key, size)
         except BaseException:
             results.discard(taken, key, objects.overview_key(key))
             raise
@@ -128,12 +128,12 @@ def blocks(table: pa.Table) -> pa.Table:
     )
 
 
-def _finish(taken: Claim, key: str) -> None:
+def _finish(taken: Claim, key: str, size: int) -> None:
     with engine().begin() as connection:
         jobs.hold(connection, taken)
         connection.execute(
             update(models.SegmentSeries)
             .where(models.SegmentSeries.id == taken.subject_id)
-            .values(state=models.State.done, error=None, object_key=key)
+            .values(state=models.State.done, error=None, object_key=key, series_bytes=size)
         )
         jobs.finish(connection, taken)

@@ -39,21 +39,21 @@ def run(taken: Claim, file: IO[bytes], name: str, report: Callable[[str, float],
             connections = replay.connection_count()
             with spooled.clustered(connections, [asked.label], asked.connection_number) as (acks, overview):
                 try:
-                    objects.put_file(key, acks)
+                    size = objects.put_file(key, acks)
                     if overview:
-                        objects.put_file(objects.overview_key(key), overview)
-                    _finish(taken, key, windows.get(asked.connection_number, {}).get(asked.label, []))
+                        size += objects.put_file(objects.overview_key(key), overview)
+                    _finish(taken, key, size, windows.get(asked.connection_number, {}).get(asked.label, []))
                 except BaseException:
                     results.discard(taken, key, objects.overview_key(key))
                     raise
 
 
-def _finish(taken: Claim, key: str, windows: list[dict[str, float]]) -> None:
+def _finish(taken: Claim, key: str, size: int, windows: list[dict[str, float]]) -> None:
     with engine().begin() as connection:
         jobs.hold(connection, taken)
         connection.execute(
             update(models.Replay)
             .where(models.Replay.id == taken.subject_id)
-            .values(state=models.State.done, error=None, acks_key=key, windows=windows)
+            .values(state=models.State.done, error=None, acks_key=key, series_bytes=size, windows=windows)
         )
         jobs.finish(connection, taken)

@@ -20,6 +20,7 @@ from store.heartbeat import beat
 from store.outages import Dependency
 from store.settings import settings
 from worker.collector import collect_once, forget_audit_events, forget_dead_uploads, remove_deleted
+from worker.retention import retain_once
 
 log = structlog.get_logger()
 
@@ -127,6 +128,22 @@ class _Collector:
             log.info("strays.collected", objects=collect_once())
 
 
+class _Retention:
+    """Deletes what teams do not want to keep any longer, now and then; without a pause as long as something is due."""
+
+    def __init__(self) -> None:
+        self._last = float("-inf")
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._last < settings().retention_interval_s:
+            return
+        deleted = retain_once(_REMOVE_S)
+        if deleted.total():
+            log.info("retention.deleted", captures=dict(deleted))
+        else:
+            self._last = time.monotonic()
+
+
 def _repeat(stop: threading.Event, *steps: Callable[[], object]) -> None:
     """Takes the steps in turn, until it is stopped. One that fails is taken again with the next round."""
     while not stop.is_set():
@@ -144,7 +161,9 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     remover = threading.Thread(
-        target=_repeat, args=(stop, StoreWatch(), lambda: remove_once(_REMOVE_S), _Collector()), name="remover"
+        target=_repeat,
+        args=(stop, StoreWatch(), _Retention(), lambda: remove_once(_REMOVE_S), _Collector()),
+        name="remover",
     )
     remover.start()
     _repeat(stop, Sweeps())

@@ -24,7 +24,7 @@ from rewindow.errors import (
     DissectorInterrupted,
     UnknownAlgorithm,
 )
-from store import jobs, objects, outages
+from store import jobs, objects, outages, retention
 from store.database import engine
 from store.jobs import Claim, JobLost
 from store.models import Capture, JobKind, ModelCheck
@@ -239,7 +239,7 @@ def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterato
     """
     with engine().connect() as connection:
         row = connection.execute(
-            select(Capture.object_key, Capture.filename, Capture.bytes, Capture.not_kept).where(
+            select(Capture.object_key, Capture.filename, Capture.bytes, Capture.not_kept, Capture.raw_deleted_at).where(
                 Capture.id == taken.capture_id
             )
         ).one_or_none()
@@ -247,6 +247,8 @@ def _capture_file(taken: Claim, report: Callable[[str, float], None]) -> Iterato
         raise JobLost
     if row.not_kept is not None:
         raise NothingStored(row.not_kept)
+    if row.raw_deleted_at is not None:
+        raise NothingStored(retention.copy_deleted(row.raw_deleted_at))
     report("fetching", 0.0)
     with outages.starting():
         objects.probe("worker")

@@ -74,16 +74,16 @@ async def upload(
 ) -> CaptureReceived:
     """Uploads a capture, raw or as multipart. The same bytes twice are one capture."""
     received = Upload(request, settings().upload_bytes_max)
-    capture_id, job_id, already_here = await service.receive(
-        session, caller, received, request.app.state.redactor, filename, tags_of(tag)
-    )
-    if job_id:
-        background.add_task(wakeups.wake, job_id, JobKind.analyze)  # runs after the commit
+    stored = await service.receive(session, caller, received, request.app.state.redactor, filename, tags_of(tag))
+    capture_id = stored.capture_id
+    if stored.job_id:
+        background.add_task(wakeups.wake, stored.job_id, JobKind.analyze)  # runs after the commit
     response.headers["Location"] = f"/v1/captures/{capture_id}"
     response.headers["Retry-After"] = "1"
     capture = await service.get(session, caller, capture_id)
-    await audit.note(session, caller, "upload", capture_id, capture.filename, bytes=received.size, again=already_here)
-    return CaptureReceived(**capture.model_dump(), already_here=already_here)
+    told = {"again": stored.was_here, **({"restored": True} if stored.is_restored else {})}
+    await audit.note(session, caller, "upload", capture_id, capture.filename, bytes=received.size, **told)
+    return CaptureReceived(**capture.model_dump(), already_here=stored.was_here, restored=stored.is_restored)
 
 
 @router.get("")
@@ -150,7 +150,7 @@ async def delete(session: Session, caller: Writer, capture_id: uuid.UUID) -> Non
     "/{capture_id}/retry",
     status_code=202,
     responses={
-        409: problem("The capture is analysed: there is nothing to retry."),
+        409: problem("The capture is analysed: there is nothing to retry; or retention has deleted its stored copy."),
         429: problem("The team sends too many requests, or has too many jobs that wait or run."),
     },
 )
@@ -178,7 +178,8 @@ async def retry(
                 "Rewindow-Payload": {"description": "kept or cut", "schema": {"type": "string"}},
                 "Rewindow-Addresses": {"description": "kept or replaced", "schema": {"type": "string"}},
             },
-        }
+        },
+        410: problem("Retention has deleted the stored copy; the capture's metrics stay."),
     },
 )
 async def download(session: Session, caller: Reader, capture_id: uuid.UUID) -> StreamingResponse:

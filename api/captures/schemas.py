@@ -119,6 +119,12 @@ class CaptureOut(Schema):
     """0 to 1."""
     error: str | None
     created_at: datetime
+    uploaded_at: datetime
+    """When its bytes were uploaded the last time: retention counts from then."""
+    raw_deleted_at: datetime | None
+    """When retention deleted the stored copy; null: it did not. An upload of the same bytes stores it again."""
+    series_deleted_at: datetime | None
+    """When retention deleted the series of the analysis; null: it did not. Its metrics stay."""
     analysed_at: datetime | None
     summary: SummaryOut | None
     """None before the analysis is done."""
@@ -199,3 +205,5 @@ class CapturesFound(Page[CaptureOut]):
 class CaptureReceived(CaptureDetail):
     already_here: bool
     """Were the same bytes uploaded before? The capture is then the earlier one."""
+    restored: bool
+    """Had retention deleted the stored copy of the earlier one? This upload is it now, and all results have stayed."""

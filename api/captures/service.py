@@ -10,25 +10,26 @@ from urllib.parse import quote
 
 import obstore
 import structlog
-from sqlalchemy import Select, delete, exists, func, select, text, update
+from sqlalchemy import Select, exists, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import audit, filters, limits, privacy, totals
+from api import audit, filters, limits, privacy, retention, totals
 from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CapturesFound, FairnessOut, SummaryOut
 from api.connections.search import uploader
-from api.errors import Conflict, NotFound, TooLarge
+from api.errors import Conflict, Gone, NotFound, TooLarge
 from api.events import Progress
 from api.filters import Filters
 from api.jobs import lock_jobs
-from api.model_checks.service import end_those_of_capture
 from api.pages import Keyset, Page
 from api.privacy import Privacy
 from api.redaction import NothingKept, Redactor
 from api.security import Caller
 from api.uploads import Upload
 from store import jobs, objects
-from store.models import Capture, ConnectionFact, Deletion, FairnessGroup, Job, JobKind, State, Token
+from store.deletions import delete_capture
+from store.models import Capture, ConnectionFact, FairnessGroup, Job, JobKind, State, Token
+from store.retention import copy_deleted
 
 log = structlog.get_logger()
 
@@ -41,6 +42,7 @@ _ONLY_FROM = (
     "payload is cut from this team's captures, and nothing is stored of what cannot be read: convert it"
     " (editcap -F pcapng), or have an owner of the team turn the cut off"
 )
+_OF_COPY = ("object_key", "sha256", "bytes", "payload", "addresses")
 NEWEST_FIRST = "-created_at"
 _COLUMNS = {"created_at": Capture.created_at, "filename": Capture.filename, "bytes": Capture.bytes}
 _ORDERS = {
@@ -53,6 +55,17 @@ _ORDERS = {
 SORTS = tuple(_ORDERS)
 
 
+@dataclass(frozen=True)
+class Stored:
+    capture_id: uuid.UUID
+    """Of an earlier upload, where the capture was here."""
+    job_id: uuid.UUID | None
+    """The job to wake."""
+    was_here: bool
+    is_restored: bool = False
+    """The upload is the stored copy of a capture that was here without one."""
+
+
 async def receive(
     session: AsyncSession,
     caller: Caller,
@@ -60,12 +73,12 @@ async def receive(
     redactor: Redactor,
     filename: str | None,
     tags: dict[str, str],
-) -> tuple[uuid.UUID, uuid.UUID | None, bool]:
-    """Streams an upload into the object store. Returns the capture, the job to wake if there is one, and whether the
-    capture was there before.
+) -> Stored:
+    """Streams an upload into the object store.
 
-    What the team does not keep (store/privacy.py) is cut before. The same bytes twice are one capture, as they were
-    received: the second upload adds its tags, and begins a failed analysis anew.
+    What the team does not keep (api/privacy.py) is cut before. The same bytes twice are one capture, as they were
+    received: the second upload adds its tags, begins a failed analysis anew, and takes the place of a stored copy that
+    retention has deleted.
     Raises TooMany, and what `Upload.chunks` raises.
     """
     capture_id = uuid.uuid4()
@@ -96,8 +109,8 @@ async def receive(
             }
             stored = await _store(session, caller, values)
             await limits.arrived(session, upload_id)
-            kept = stored[0] == capture_id
-            return *stored, not kept
+            kept = stored.is_restored or not stored.was_here
+            return stored
     finally:
         if not kept:
             await _forget(key)
@@ -138,8 +151,8 @@ def _kept(upload: Upload, redactor: Redactor, keeps: Privacy, filename: str | No
     return redactor.copy(upload.chunks(), _clean_name(filename), keeps.addresses_key)
 
 
-async def _store(session: AsyncSession, caller: Caller, values: dict[str, Any]) -> tuple[uuid.UUID, uuid.UUID | None]:
-    """The capture with these bytes, which may be an earlier one, and the job to wake. Raises TooMany."""
+async def _store(session: AsyncSession, caller: Caller, values: dict[str, Any]) -> Stored:
+    """The capture with these bytes, which may be an earlier one. Raises TooMany."""
     await session.execute(_PATIENTLY)
     await limits.hold_team(session, caller.team_id)
     while True:
@@ -150,13 +163,20 @@ async def _store(session: AsyncSession, caller: Caller, values: dict[str, Any]) 
             .returning(Capture.id)
         )
         if inserted.one_or_none() is not None:
-            return values["id"], await _insert_job(session, caller, values["id"])
+            return Stored(values["id"], await _insert_job(session, caller, values["id"]), was_here=False)
         found = await _lock_and_tag(session, caller, values["received"], values["tags"])
         if found is not None and found.not_kept is not None and values["not_kept"] is None:
             await remove(session, caller, found.id)  # nothing was kept of it, and now it may be
         elif found is not None:
+            restores = found.raw_deleted_at is not None and values["not_kept"] is None
+            if restores:
+                of_copy = {name: values[name] for name in _OF_COPY}
+                await session.execute(
+                    update(Capture).where(Capture.id == found.id).values(**of_copy, raw_deleted_at=None)
+                )
             has_failed = found.state is State.failed
-            return found.id, await _begin_anew(session, caller, found.id) if has_failed else None
+            job_id = await _begin_anew(session, caller, found.id) if has_failed else None
+            return Stored(found.id, job_id, was_here=True, is_restored=restores)
         # The capture was deleted since the INSERT, or just now: try again to insert this one.
 
 
@@ -179,8 +199,8 @@ async def _lock_and_tag(session: AsyncSession, caller: Caller, received: bytes, 
         await session.execute(
             update(Capture)
             .where(*same)
-            .values(tags=Capture.tags.op("||")(tags))
-            .returning(Capture.id, Capture.state, Capture.not_kept)
+            .values(tags=Capture.tags.op("||")(tags), uploaded_at=func.clock_timestamp())
+            .returning(Capture.id, Capture.state, Capture.not_kept, Capture.raw_deleted_at)
         )
     ).one_or_none()
 
@@ -200,13 +220,14 @@ async def retry(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) ->
     Raises NotFound, Conflict, TooMany.
     """
     await limits.hold_team(session, caller.team_id)
-    owned = select(Capture.state).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
-    found = (await session.execute(owned)).scalar_one_or_none()
+    owned = (Capture.id == capture_id, Capture.team_id == caller.team_id)
+    found = (await session.execute(select(Capture.state, Capture.raw_deleted_at).where(*owned))).one_or_none()
     if found is None:
         raise NotFound("no such capture")
-    if found is State.done:
+    if found.state is State.done:
         raise Conflict("this capture is analysed: there is nothing to retry")
-    return await _begin_anew(session, caller, capture_id) if found is State.failed else None
+    retention.refuse_deleted(found.raw_deleted_at)
+    return await _begin_anew(session, caller, capture_id) if found.state is State.failed else None
 
 
 async def _forget(key: str) -> None:
@@ -258,6 +279,9 @@ def _out(row: Any) -> CaptureOut:
         progress=row.progress or 0.0,
         error=c.error,
         created_at=c.created_at,
+        uploaded_at=c.uploaded_at,
+        raw_deleted_at=c.raw_deleted_at,
+        series_deleted_at=c.series_deleted_at,
         analysed_at=c.analysed_at,
         summary=None if c.summary is None else _summary(c.summary),
         connections=c.connection_count if c.state is State.done else None,
@@ -381,13 +405,15 @@ class StoredFile:
 
 
 async def file_of(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> StoredFile:
-    """Raises NotFound."""
+    """Raises NotFound, Gone."""
     owned = select(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
     capture = (await session.execute(owned)).scalar_one_or_none()
     if capture is None:
         raise NotFound("no such capture")
     if capture.not_kept is not None:
         raise NotFound(f"nothing of this capture is stored: {capture.not_kept}")
+    if capture.raw_deleted_at is not None:
+        raise Gone(copy_deleted(capture.raw_deleted_at))
     found = await obstore.get_async(objects.object_store(), capture.object_key)
     head = await obstore.get_range_async(objects.object_store(), capture.object_key, start=0, length=4)
     headers = {
@@ -417,19 +443,14 @@ def _told_name(capture: Capture, head: bytes) -> str:
 
 
 async def remove(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> None:
-    """Deletes a capture: from the commit on, all that was derived from it is gone for readers. Raises NotFound.
-
-    The sweeper removes the rows of its attempts and its objects, of which there may be many.
-    """
+    """Deletes a capture: from the commit on, all that was derived from it is gone for readers. Raises NotFound."""
     owned = select(Capture.id).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
     if (await session.execute(owned)).one_or_none() is None:
         raise NotFound("no such capture")
     # Lock the jobs first, as a worker does.
     await lock_jobs(session, Job.capture_id == capture_id)
-    await end_those_of_capture(session, capture_id)
-    owned_still = delete(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
-    name = (await session.execute(owned_still.returning(Capture.filename))).scalar_one_or_none()
+    database = await session.connection()
+    name = await database.run_sync(delete_capture, caller.team_id, capture_id)
     if name is None:
         raise NotFound("no such capture")
     await audit.note(session, caller, "delete", capture_id, name)
-    await session.execute(insert(Deletion).values(capture_id=capture_id))

@@ -34,6 +34,8 @@ router = APIRouter(prefix="/v1/connections", tags=["connections"], route_class=R
 
 ARROW = "application/vnd.apache.arrow.stream"
 BINARY = {"type": "string", "format": "binary"}
+_DELETED = problem("Retention has deleted the series; a replay of the connection makes its own anew.")
+_REFUSED = problem("Retention has deleted the stored copy of the capture, which this would be read from.")
 _GONE = "the series of this connection are missing in the object store"
 
 Sort: TypeAlias = Annotated[  # type: ignore[valid-type]
@@ -89,7 +91,7 @@ async def get(session: Session, caller: Reader, connection_id: uuid.UUID) -> Con
 
 @router.get(
     "/{connection_id}/series",
-    responses={200: {"model": SeriesOut, "content": {ARROW: {"schema": BINARY}}}},
+    responses={200: {"model": SeriesOut, "content": {ARROW: {"schema": BINARY}}}, 410: _DELETED},
     response_class=JSONResponse,
 )
 async def get_series(
@@ -108,17 +110,17 @@ async def get_series(
     """Windows over time, reduced to what `width` pixels can show; beside them marks: losses, timeouts, ECN echoes."""
     labels = None if algorithms is None else _labels(algorithms)
     async with transaction() as session:  # it ends before Parquet is read, which may take long
-        connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
-    if capture.acks_key is None or connection.rows == 0:
-        found = series.Series(connection.first_ns, connection.last_ns, [], [], [], False)
+        sources = await service.series_sources(session, caller, connection_id, labels)
+    if sources.acks_key is None:
+        found = series.Series(sources.connection.first_ns, sources.connection.last_ns, [], [], [], False)
     else:
         try:
             found = await run_in_threadpool(
                 series.read,
-                capture.acks_key,
-                capture.marks_key,
-                connection.number,
-                replays,
+                sources.acks_key,
+                sources.capture.marks_key,
+                sources.connection.number,
+                sources.replays,
                 from_ns=from_,
                 to_ns=to,
                 width=width,
@@ -133,7 +135,7 @@ async def get_series(
 
 @router.get(
     "/{connection_id}/sequence",
-    responses={200: {"model": SequenceOut}},
+    responses={200: {"model": SequenceOut}, 410: _DELETED},
     response_class=JSONResponse,
 )
 async def get_sequence(
@@ -149,23 +151,23 @@ async def get_sequence(
     where they were asked for, segments and SACK blocks. Reduced to what `width` pixels can show."""
     labels = None if algorithms is None else _labels(algorithms)
     async with transaction() as session:  # it ends before Parquet is read, which may take long
-        connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
-        if subflow >= connection.subflow_count:
+        sources = await service.series_sources(session, caller, connection_id, labels)
+        if subflow >= sources.connection.subflow_count:
             raise NotFound(f"the connection has no subflow {subflow}")
         asked = await sequence.asked_for(session, connection_id)
         state = None if asked is None else SegmentsOut.model_validate(asked)
         key = None if asked is None else asked.object_key
-    if capture.acks_key is None or connection.rows == 0:
-        found = sequence.Sequence(connection.first_ns, connection.last_ns, [], False, [])
+    if sources.acks_key is None:
+        found = sequence.Sequence(sources.connection.first_ns, sources.connection.last_ns, [], False, [])
     else:
         try:
             found = await run_in_threadpool(
                 sequence.read,
-                capture.acks_key,
+                sources.acks_key,
                 key,
-                connection.number,
+                sources.connection.number,
                 subflow,
-                replays,
+                sources.replays,
                 from_ns=from_,
                 to_ns=to,
                 width=width,
@@ -184,7 +186,7 @@ FromNs = Annotated[int | None, Query(alias="from", ge=-(2**62), le=2**62, descri
 ToNs = Annotated[int | None, Query(alias="to", ge=-(2**62), le=2**62, description="ns since 1970")]
 
 
-@router.get("/{connection_id}/acks", responses={200: {"model": AcksOut}}, response_class=JSONResponse)
+@router.get("/{connection_id}/acks", responses={200: {"model": AcksOut}, 410: _DELETED}, response_class=JSONResponse)
 async def get_ack_rows(
     caller: Reader,
     connection_id: uuid.UUID,
@@ -198,24 +200,24 @@ async def get_ack_rows(
     """The ACKs of a period as they are, with all columns of the event and of the replays that are named."""
     async with transaction() as session:
         labels = None if algorithms is None else _labels(algorithms)
-        connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
+        sources = await service.series_sources(session, caller, connection_id, labels)
     wanted = acks.Wanted(from_ns, to_ns, subflow)
 
     def read(key: str) -> bytes:
-        table = acks.Table(key, connection.number, replays)
+        table = acks.Table(key, sources.connection.number, sources.replays)
         return acks.as_json(table.columns, *table.page(wanted, cursor or 0, limit))
 
-    if capture.acks_key is None or connection.rows == 0:
+    if sources.acks_key is None:
         return JSONResponse({"columns": [], "rows": [], "next_cursor": None})
     try:
-        return Response(await run_in_threadpool(read, capture.acks_key), media_type="application/json")
+        return Response(await run_in_threadpool(read, sources.acks_key), media_type="application/json")
     except FileNotFoundError as e:
         raise NotFound(_GONE) from e
 
 
 @router.get(
     "/{connection_id}/acks.csv",
-    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}, 410: _DELETED},
     response_class=Response,
 )
 async def get_acks_csv(
@@ -229,20 +231,20 @@ async def get_acks_csv(
     """The same rows as CSV, all of them. An infinite threshold is one that is not set."""
     async with transaction() as session:
         labels = None if algorithms is None else _labels(algorithms)
-        connection, capture, replays = await service.series_sources(session, caller, connection_id, labels)
-    if capture.acks_key is None or connection.rows == 0:
+        sources = await service.series_sources(session, caller, connection_id, labels)
+    if sources.acks_key is None:
         raise NotFound("this connection has no series")
     async with transaction() as session:
-        name = f"connection {connection.number} of {capture.filename}"
+        name = f"connection {sources.connection.number} of {sources.capture.filename}"
         await audit.note(session, caller, "export", connection_id, name, what="acks.csv")
     try:
-        table = await run_in_threadpool(acks.Table, capture.acks_key, connection.number, replays)
+        table = await run_in_threadpool(acks.Table, sources.acks_key, sources.connection.number, sources.replays)
     except FileNotFoundError as e:
         raise NotFound(_GONE) from e
     return StreamingResponse(
         table.csv(acks.Wanted(from_ns, to_ns, subflow)),
         media_type="text/csv",
-        headers={"Content-Disposition": f'attachment; filename="connection-{connection.number}-acks.csv"'},
+        headers={"Content-Disposition": f'attachment; filename="connection-{sources.connection.number}-acks.csv"'},
     )
 
 
@@ -280,7 +282,10 @@ async def delete_note(session: Session, caller: Writer, connection_id: uuid.UUID
 @router.post(
     "/{connection_id}/segments",
     status_code=202,
-    responses={429: problem("The team sends too many requests, or has too many jobs that wait or run.")},
+    responses={
+        409: _REFUSED,
+        429: problem("The team sends too many requests, or has too many jobs that wait or run."),
+    },
 )
 async def post_segments(
     session: Session, caller: Writer, background: BackgroundTasks, response: Response, connection_id: uuid.UUID
@@ -311,33 +316,36 @@ def _labels(text: str) -> list[str]:
 
 @router.get(
     "/{connection_id}/acks.parquet",
-    responses={200: {"content": {"application/vnd.apache.parquet": {"schema": BINARY}}}},
+    responses={200: {"content": {"application/vnd.apache.parquet": {"schema": BINARY}}}, 410: _DELETED},
     response_class=Response,
 )
 async def get_acks(caller: Reader, connection_id: uuid.UUID) -> Response:
     """Every ACK of the connection: event columns, and the windows of each finished replay."""
     async with transaction() as session:
-        connection, capture, replays = await service.series_sources(session, caller, connection_id, None)
-    if capture.acks_key is None or not replays:
+        sources = await service.series_sources(session, caller, connection_id, None)
+    if sources.acks_key is None or not sources.replays:
         raise NotFound("this connection has no series")
     async with transaction() as session:
-        name = f"connection {connection.number} of {capture.filename}"
+        name = f"connection {sources.connection.number} of {sources.capture.filename}"
         await audit.note(session, caller, "export", connection_id, name, what="acks.parquet")
     try:
-        body = await run_in_threadpool(series.parquet, capture.acks_key, connection.number, replays)
+        body = await run_in_threadpool(series.parquet, sources.acks_key, sources.connection.number, sources.replays)
     except FileNotFoundError as e:
         raise NotFound(_GONE) from e
     return Response(
         body,
         media_type="application/vnd.apache.parquet",
-        headers={"Content-Disposition": f'attachment; filename="connection-{connection.number}.parquet"'},
+        headers={"Content-Disposition": f'attachment; filename="connection-{sources.connection.number}.parquet"'},
     )
 
 
 @router.post(
     "/{connection_id}/replays",
     status_code=202,
-    responses={429: problem("The team sends too many requests, or has too many jobs that wait or run.")},
+    responses={
+        409: _REFUSED,
+        429: problem("The team sends too many requests, or has too many jobs that wait or run."),
+    },
 )
 async def post_replay(
     session: Session,

@@ -132,6 +132,8 @@ class ReplayOut(Schema):
     created_at: datetime
     windows: list[WindowOut] | None
     """None until the replay is done."""
+    has_series: bool
+    """Can its windows be drawn over time? Not before it is done, and not after retention has deleted its series."""
 
 
 class FirstViolation(Schema):
@@ -169,6 +171,10 @@ class ConnectionDetail(ConnectionOut):
     conformance: ConformanceOut | None
     """None: analysed before steps were checked."""
     capture_filename: str
+    raw_deleted_at: datetime | None
+    """When retention deleted the stored copy: nothing can be replayed or predicted since. null: it did not."""
+    series_deleted_at: datetime | None
+    """When retention deleted the capture's series. null: it did not. Replays since then have their own."""
     subflows: list[SubflowOut]
     replays: list[ReplayOut]
 

@@ -22,7 +22,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import limits
+from api import limits, retention
 from api.connections import service
 from api.connections.schemas import SegmentsOut
 from api.connections.series import ROWS_READ_MAX, Groups, Source, Times
@@ -233,13 +233,14 @@ async def request_segments(
 ) -> tuple[SegmentsOut, uuid.UUID | None]:
     """The series of segments, and the job to wake when it is to be read. One that failed is read again.
 
-    Raises NotFound, TooMany.
+    Raises NotFound, Conflict, TooMany.
     """
     await limits.hold_team(session, caller.team_id)
     found = await service.load(session, caller, connection_id)
     existing = await asked_for(session, connection_id)
     if existing is not None and existing.state is not State.failed:
         return SegmentsOut.model_validate(existing), None
+    retention.refuse_without_copy(found.capture)
     if existing is not None:
         # Its job is over: no worker locks it, and it goes with the row.
         await session.execute(delete(SegmentSeries).where(SegmentSeries.id == existing.id))

@@ -10,7 +10,7 @@ from sqlalchemy import Select, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import limits
+from api import limits, retention
 from api.connections.schemas import (
     ConformanceOut,
     ConnectionDetail,
@@ -21,7 +21,7 @@ from api.connections.schemas import (
     SubflowOut,
     WindowOut,
 )
-from api.errors import NotFound, Unprocessable
+from api.errors import Gone, NotFound, Unprocessable
 from api.pages import Keyset, Page
 from api.security import Caller
 from store import jobs
@@ -36,6 +36,7 @@ from store.models import (
     State,
     Subflow,
 )
+from store.retention import series_deleted
 
 REPLAYS_MAX = 64
 
@@ -105,25 +106,35 @@ async def load(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) 
         .order_by(Subflow.number)
     )
     found = [(s, quality) for s, quality in subflows]
-    asked_for = (
-        await session.scalars(
-            select(Replay).where(Replay.connection_id == connection_id).order_by(Replay.position, Replay.created_at)
-        )
-    ).all()
-    replays = _replays_of_attempt(row.Attempt, connection_id, [s for s, _ in found])
-    own = {r.label for r in replays}
-    others = [r for r in asked_for if r.label not in own]
+    query = select(Replay).where(Replay.connection_id == connection_id).order_by(Replay.position, Replay.created_at)
+    asked_for = {r.label: r for r in await session.scalars(query)}
+    has_series = row.Capture.acks_key is not None
+    own = _replays_of_attempt(row.Attempt, connection_id, [s for s, _ in found], has_series=has_series)
+    if has_series:
+        for replay in own:
+            asked_for.pop(replay.label, None)
+    # Since the attempt's series were deleted, one of its algorithms may have been replayed again.
+    replays = [_again(r, asked_for[r.label]) if r.label in asked_for else r for r in own]
+    labels = {r.label for r in own}
     return Found(
         connection=connection,
         capture=row.Capture,
         quality=row.QualityRecord,
         subflows=found,
-        replays=replays + [replay_out(r) for r in others],
-        acks_keys={r.label: r.acks_key for r in others if r.acks_key is not None},
+        replays=replays + [replay_out(r) for r in asked_for.values() if r.label not in labels],
+        acks_keys={r.label: r.acks_key for r in asked_for.values() if r.acks_key is not None},
     )
 
 
-def _replays_of_attempt(attempt: Attempt, connection_id: uuid.UUID, subflows: Sequence[Subflow]) -> list[ReplayOut]:
+def _again(own: ReplayOut, replay: Replay) -> ReplayOut:
+    """The metrics of the attempt stay while its algorithm is replayed again."""
+    found = replay_out(replay)
+    return found.model_copy(update={"windows": found.windows or own.windows})
+
+
+def _replays_of_attempt(
+    attempt: Attempt, connection_id: uuid.UUID, subflows: Sequence[Subflow], *, has_series: bool
+) -> list[ReplayOut]:
     """The attempt's algorithms that have windows on the connection. Their ids follow from connection and label."""
     replays = []
     for place, label in enumerate(attempt.labels):
@@ -145,6 +156,7 @@ def _replays_of_attempt(attempt: Attempt, connection_id: uuid.UUID, subflows: Se
                     error=None,
                     created_at=attempt.created_at,
                     windows=windows,
+                    has_series=has_series,
                 )
             )
     return replays
@@ -162,6 +174,8 @@ async def get(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -
         details=ConnectionFlags(fallback=c.fallback, checksum=c.checksum, fast_closed=c.fast_closed),
         conformance=conformance,
         capture_filename=found.capture.filename,
+        raw_deleted_at=found.capture.raw_deleted_at,
+        series_deleted_at=found.capture.series_deleted_at,
         subflows=[_subflow_out(s, quality) for s, quality in found.subflows],
         replays=found.replays,
     )
@@ -193,22 +207,29 @@ class Chosen:
 async def request_replay(
     session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: Chosen
 ) -> tuple[ReplayOut, uuid.UUID | None]:
-    """The replay, and the job to wake when it is a new one. Raises NotFound, Unprocessable, TooMany."""
+    """The replay, and the job to wake when it is a new one, or one whose series are gone.
+
+    Raises NotFound, Conflict, Unprocessable, TooMany.
+    """
     await limits.hold_team(session, caller.team_id)
     found = await load(session, caller, connection_id)
     label = wanted.label
     existing = next((r for r in found.replays if r.label == label), None)
-    if existing is not None and existing.state is State.failed:
+    if existing is not None and (existing.has_series or existing.state in (State.queued, State.running)):
+        return existing, None
+    retention.refuse_without_copy(found.capture)
+    if existing is not None and await session.get(Replay, existing.id) is not None:
         await limits.admit_job(session, caller.team_id)
-        job_id = (await session.execute(jobs.restart(found.capture.id, existing.id))).scalar_one_or_none()
+        again = jobs.restart(found.capture.id, existing.id, ended=existing.state)
+        job_id = (await session.execute(again)).scalar_one_or_none()
         # None: another request has restarted it, and it may even be done.
         if job_id is not None:
-            values = {"state": State.queued, "error": None}
+            values: dict[str, Any] = {"state": State.queued, "error": None}
+            if existing.state is State.done:
+                values["created_at"] = func.clock_timestamp()  # its series are as young as this request
             await session.execute(update(Replay).where(Replay.id == existing.id).values(values))
         return replay_out(await session.get_one(Replay, existing.id, populate_existing=True)), job_id
-    if existing is not None:
-        return existing, None
-    if len(found.replays) >= REPLAYS_MAX:
+    if existing is None and len(found.replays) >= REPLAYS_MAX:
         raise Unprocessable(f"a connection has at most {REPLAYS_MAX} replays")
     replay = (
         await session.scalars(
@@ -245,19 +266,34 @@ async def request_replay(
     return replay_out(replay), job_id
 
 
+@dataclass(frozen=True)
+class Sources:
+    """What a series is read from."""
+
+    connection: Connection
+    capture: Capture
+    acks_key: str | None
+    """The object with the events: the capture's own series, or those of a replay where retention has deleted the
+    capture's. None: the connection has no rows."""
+    replays: dict[str, str | None]
+    """By label, the object that has their windows; None: it is `acks_key`."""
+
+
 async def series_sources(
     session: AsyncSession, caller: Caller, connection_id: uuid.UUID, labels: list[str] | None
-) -> tuple[Connection, Capture, dict[str, str | None]]:
-    """What a series is read from. labels: of the replays; None: all that are done.
-
-    The replays by label, with the object that has their windows; None: they are in the capture's own series.
-    Raises NotFound, Unprocessable.
-    """
+) -> Sources:
+    """labels: of the replays; None: all that are done. Raises NotFound, Gone, Unprocessable."""
     found = await load(session, caller, connection_id)
-    done = {r.label: found.acks_keys.get(r.label) for r in found.replays if r.state is State.done}
+    done = {r.label: found.acks_keys.get(r.label) for r in found.replays if r.has_series}
+    acks_key = (found.capture.acks_key or next(iter(done.values()), None)) if found.connection.rows else None
+    deleted_at = found.capture.series_deleted_at
+    if acks_key is None and found.connection.rows and deleted_at is not None:
+        raise Gone(series_deleted(deleted_at))
     if labels is not None:
         missing = [label for label in labels if label not in done]
+        if deleted_at is not None and any(r.label in missing and r.state is State.done for r in found.replays):
+            raise Gone(series_deleted(deleted_at))
         if missing:
             raise Unprocessable(f"no finished replay '{missing[0]}' of this connection; there are: {', '.join(done)}")
         done = {label: done[label] for label in labels}
-    return found.connection, found.capture, done
+    return Sources(found.connection, found.capture, acks_key, done)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import obstore
@@ -12,13 +12,16 @@ import redis.exceptions
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily
+from prometheus_client.registry import Collector
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api.errors import Unavailable, problem
 from store import jobs, objects
 from store.database import async_engine
-from store.models import Job, State
+from store.models import Job, RetentionCount, State
+from store.retention import KINDS
 from store.settings import settings
 
 router = APIRouter(tags=["health"])
@@ -29,6 +32,27 @@ _registry = CollectorRegistry()
 _jobs = Gauge("rewindow_jobs", "Jobs by state", ["state"], registry=_registry)
 _queue = Gauge("rewindow_queue_length", "Wake-ups that no worker has taken", ["queue"], registry=_registry)
 
+
+class _RetentionCounts(Collector):
+    """What retention has deleted since the service began: PostgreSQL counts it, with each deletion."""
+
+    def __init__(self) -> None:
+        self.counted: dict[str, tuple[int, int]] = {}
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        captures = CounterMetricFamily(
+            "rewindow_retention_captures", "Captures of which retention has deleted something", labels=["kind"]
+        )
+        size = CounterMetricFamily("rewindow_retention_bytes", "Bytes that retention has deleted", labels=["kind"])
+        for kind in KINDS:
+            count = self.counted.get(kind, (0, 0))
+            captures.add_metric([kind], count[0])
+            size.add_metric([kind], count[1])
+        yield from (captures, size)
+
+
+_retention = _RetentionCounts()
+_registry.register(_retention)
 
 _PROBE_S = 2.0
 """A dependency that does not answer within this time is away."""
@@ -95,6 +119,8 @@ async def metrics() -> Response:
     async with AsyncSession(async_engine()) as session:
         rows = await session.execute(select(Job.state, func.count()).group_by(Job.state))
         counts = {state: n for state, n in rows}
+        deleted = await session.execute(select(RetentionCount.kind, RetentionCount.captures, RetentionCount.bytes))
+        _retention.counted = {row.kind: (row.captures, row.bytes) for row in deleted}
     for state in State:
         _jobs.labels(state.value).set(counts.get(state, 0))
     async with _redis_client() as client:

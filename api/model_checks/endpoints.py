@@ -22,6 +22,7 @@ router = APIRouter(prefix="/v1/model-checks", tags=["model checks"], route_class
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     404: problem("The team has no such connection."),
     422: problem("Not exactly one of spec and connection; an unknown one; a constant outside its range."),
+    409: problem("Retention has deleted the stored copy of the connection's capture, whose steps would be followed."),
     429: problem("The team has too many checks or jobs that wait or run, or sends too many requests; see Retry-After."),
 }
 _EXAMPLES: dict[str, Example] = {

@@ -10,13 +10,12 @@ from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
-from api import limits
+from api import limits, retention
 from api.errors import NotFound, TooMany, Unavailable, Unprocessable
 from api.events import Progress
 from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
 from api.pages import Keyset, Page
 from api.security import Caller
-from store import jobs
 from store.models import Capture, CheckState, Connection, Job, JobKind, ModelCheck, SpecRecord, State
 from store.settings import settings
 
@@ -203,7 +202,7 @@ def _deleted() -> Unavailable:
 async def request(
     session: AsyncSession, caller: Caller, wanted: ModelCheckIn
 ) -> tuple[ModelCheckOut, uuid.UUID | None]:
-    """The check, and the job to wake if there is one. Raises NotFound, Unprocessable, TooMany, Unavailable.
+    """The check, and the job to wake if there is one. Raises NotFound, Conflict, Unprocessable, TooMany, Unavailable.
 
     The same request twice is one check; one that failed or was cancelled begins anew.
     """
@@ -235,6 +234,8 @@ async def request(
             raise _deleted()
         if not await _begin_anew(session, check, {"seconds_max": seconds_max, **where}):
             return _out(check), None
+    if "capture_id" in where:
+        await retention.refuse_checks_without_copy(session, where["capture_id"])
     await _refuse_too_many(session, caller)
     await limits.admit_job(session, caller.team_id)
     job_id = uuid.uuid4()
@@ -297,21 +298,3 @@ async def remove(session: AsyncSession, caller: Caller, check_id: uuid.UUID) -> 
     await session.execute(delete(Job).where(Job.check_id == check_id))
     await session.execute(delete(ModelCheck).where(ModelCheck.id == check_id, ModelCheck.team_id == caller.team_id))
     return spec
-
-
-async def end_those_of_capture(session: AsyncSession, capture_id: uuid.UUID) -> None:
-    """Called before a capture is deleted: deletes the results of its checks, and fails the checks that wait or run.
-
-    The caller has made sure that the capture is of the caller's team.
-    """
-    of_it = select(ModelCheck.id).where(ModelCheck.capture_id == capture_id)
-    # Lock the jobs first, as a worker does.
-    await session.execute(delete(Job).where(Job.check_id.in_(of_it)))
-    await session.execute(
-        update(ModelCheck)
-        .where(ModelCheck.capture_id == capture_id, ModelCheck.state.in_(WAITING))
-        .values(
-            state=CheckState.failed, error=jobs.CAPTURE_DELETED, capture_id=None, finished_at=func.clock_timestamp()
-        )
-    )
-    await session.execute(delete(ModelCheck).where(ModelCheck.capture_id == capture_id))

@@ -71,6 +71,8 @@ class _Selected:
     capture_id: uuid.UUID
     number: int
     subflow_count: int
+    has_copy: bool
+    """Is the capture still stored?"""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,12 @@ async def _select(session: AsyncSession, caller: Caller, wanted: SelectionIn, ea
     if not wanted.model_fields_set or not any(getattr(wanted, name) for name in wanted.model_fields_set):
         raise Unprocessable("the selection is empty: give filters or connection_ids")
     query = filters.facts(
-        caller, Connection.id, Capture.id.label("capture_id"), ConnectionFact.number, ConnectionFact.subflow_count
+        caller,
+        Connection.id,
+        Capture.id.label("capture_id"),
+        ConnectionFact.number,
+        ConnectionFact.subflow_count,
+        Capture.raw_deleted_at.is_(None).label("has_copy"),
     ).join(
         Connection,
         and_(Connection.attempt_id == ConnectionFact.attempt_id, Connection.number == ConnectionFact.number),
@@ -172,6 +179,9 @@ async def _questions(
             ]
         except Unprocessable:
             refused["the settings name a subflow that it does not have"] += 1
+            continue
+        if not c.has_copy and any(q.key not in same or same[q.key].state is State.failed for q in own):
+            refused["retention has deleted the stored copies of their captures"] += 1
             continue
         new = sum(q.key not in same for q in own)
         if new and stored.get(c.id, 0) + new > whatifs.WHATIFS_MAX:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from api import exports
+from api import exports, retention
 from api.audit import Action
 from api.bodies import Route
 from api.errors import NotFound, problem
@@ -15,9 +15,12 @@ from api.security import Admin, Caller, Reader, Session
 from api.teams import service
 from api.teams.schemas import (
     AuditEventOut,
+    DueOut,
     MemberChange,
     MemberIn,
     MemberOut,
+    RetentionOut,
+    RetentionWanted,
     SettingsChange,
     SettingsOut,
     TeamOut,
@@ -26,6 +29,7 @@ from api.teams.schemas import (
     TokenOut,
     UsageOut,
 )
+from store.models import DAYS_MAX
 
 router = APIRouter(prefix="/v1/teams", tags=["teams"], route_class=Route)
 
@@ -60,6 +64,40 @@ async def change_settings(session: Session, caller: Admin, team_id: uuid.UUID, w
     """Changes what is kept of captures that are uploaded from now on. Those that are stored stay as they are."""
     _own(caller, team_id)
     return await service.change_settings(session, caller, wanted)
+
+
+@router.get("/{team_id}/retention")
+async def retention_of(session: Session, caller: Reader, team_id: uuid.UUID) -> RetentionOut:
+    """For how long what is kept, and what is due now."""
+    _own(caller, team_id)
+    return await retention.of_team(session, caller)
+
+
+@router.put("/{team_id}/retention")
+async def change_retention(
+    session: Session, caller: Admin, team_id: uuid.UUID, wanted: RetentionWanted
+) -> RetentionOut:
+    """Decides for how long what is kept. The sweeper deletes what is due from now on, whenever it was uploaded."""
+    _own(caller, team_id)
+    return await retention.change(session, caller, wanted)
+
+
+_ForSoLong = Annotated[int | None, Query(ge=1, le=DAYS_MAX, description="Days; left out: for ever.")]
+
+
+@router.get("/{team_id}/retention/due")
+async def retention_due(
+    session: Session,
+    caller: Reader,
+    team_id: uuid.UUID,
+    raw_days: _ForSoLong = None,
+    series_days: _ForSoLong = None,
+    metrics_days: _ForSoLong = None,
+) -> DueOut:
+    """What would be deleted now if the team decided so. Nothing is changed."""
+    _own(caller, team_id)
+    wanted = RetentionWanted(raw_days=raw_days, series_days=series_days, metrics_days=metrics_days)
+    return await retention.due(session, caller, retention.checked(wanted))
 
 
 @router.get("/{team_id}/members")

@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, Field
 
 from api.audit import Action
 from api.schemas import Schema, Wanted
-from store.models import Addresses, Payload, Role
+from store.models import DAYS_MAX, Addresses, Payload, Role
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 Scope = Literal["read", "write", "admin"]
@@ -38,7 +38,7 @@ class UsageOut(Schema):
     captures: int
     """How many are stored."""
     bytes: int
-    """Of all captures, as they are stored."""
+    """Of all captures, as they are stored. Copies that retention has deleted do not count."""
     bytes_max: int
     """What all captures of the team may have together, uploads under way included."""
     jobs: int
@@ -67,6 +67,62 @@ class SettingsChange(Wanted):
     """replaced: only together with payload that is cut. Of later uploads."""
     audit_days: Annotated[int, Field(ge=30, le=3650)] | None = None
     """Days for which the log of actions is kept."""
+
+
+Days = Annotated[int | None, Field(ge=1, le=DAYS_MAX)]
+
+
+class RetentionWanted(Wanted):
+    """For how many days the team keeps what. null: for ever.
+
+    The age counts from the last upload of a capture's bytes; that of a replay's series and of segments from the request
+    for them, where that is later.
+    """
+
+    raw_days: Days
+    """Stored copies of captures. Metrics and series stay when one is deleted."""
+    series_days: Days
+    """What charts are drawn from: series of ACKs, and segments. Metrics stay."""
+    metrics_days: Days
+    """Captures with all that was derived from them; at least as long as the other two."""
+
+
+class DueOfKind(Schema):
+    """What would be deleted now."""
+
+    captures: int
+    """How many captures it concerns."""
+    bytes: int
+    """Of the objects in the store."""
+    bytes_are_exact: bool
+    """False: an earlier version stored some of the series, and their sizes are not counted."""
+    oldest: datetime | None
+    """When the oldest of them was uploaded; null where there is none."""
+    newest: datetime | None
+    """When the newest of them was uploaded."""
+    at_work: int
+    """Captures that are as old, but have jobs or checks that wait or run: they are left until these have ended."""
+
+
+class DueOut(Schema):
+    raw: DueOfKind
+    """Stored copies of captures that stay."""
+    series: DueOfKind
+    """Series of captures that stay."""
+    metrics: DueOfKind
+    """Whole captures, their stored copies and series included."""
+
+
+class RetentionOut(Schema):
+    """For how long the team keeps what, and what is due. The sweeper deletes it within minutes."""
+
+    raw_days: int | None
+    """Stored copies of captures; null: for ever."""
+    series_days: int | None
+    """What charts are drawn from; null: for ever."""
+    metrics_days: int | None
+    """Captures with all that was derived from them; null: for ever."""
+    due: DueOut
 
 
 class MemberOut(Schema):

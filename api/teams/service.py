@@ -57,7 +57,8 @@ def _is_from_claims(member: Member) -> bool:
 
 async def usage(session: AsyncSession, caller: Caller) -> UsageOut:
     own = Capture.team_id == caller.team_id
-    stored = select(func.count(), func.coalesce(func.sum(Capture.bytes), 0)).where(own)
+    there = Capture.raw_deleted_at.is_(None)
+    stored = select(func.count(), func.coalesce(func.sum(Capture.bytes).filter(there), 0)).where(own)
     captures, stored_bytes = (await session.execute(stored)).one()
     waiting = select(func.count()).where(Job.team_id == caller.team_id, Job.state.in_((State.queued, State.running)))
     return UsageOut(

@@ -20,6 +20,7 @@ from store.models import JobKind
 router = APIRouter(prefix="/v1", tags=["what-ifs"], route_class=Route)
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
+    409: problem("Retention has deleted the stored copy of the capture, to which the path would be fitted."),
     422: problem("An unknown algorithm, option or setting, or a value out of its range."),
     429: problem("The team sends too many requests, or has too many jobs that wait or run."),
 }

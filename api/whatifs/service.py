@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from api import limits
+from api import limits, retention
 from api.connections import replays
 from api.connections import service as connections
 from api.errors import NotFound, Unprocessable
@@ -113,7 +113,7 @@ def refuse_other_modes(chosen: connections.Chosen) -> None:
 async def request(
     session: AsyncSession, caller: Caller, connection_id: uuid.UUID, wanted: WhatIfIn
 ) -> tuple[WhatIfOut, uuid.UUID | None]:
-    """The what-if, and the job to wake when there is one. Raises NotFound, Unprocessable, TooMany.
+    """The what-if, and the job to wake when there is one. Raises NotFound, Conflict, Unprocessable, TooMany.
 
     The same request twice is one what-if; one that failed begins anew.
     """
@@ -129,6 +129,8 @@ async def request(
         "settings": settings.checked(wanted.settings, found.connection.subflow_count),
     }
     same = (await session.scalars(select(WhatIf).filter_by(**asked))).one_or_none()
+    if same is None or same.state is State.failed:
+        retention.refuse_without_copy(found.capture)
     if same is None:
         return await _insert(session, caller, found, asked, chosen)
     whatif_id = same.id

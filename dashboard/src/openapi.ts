@@ -1180,6 +1180,50 @@ export interface paths {
         patch: operations["change_settings_v1_teams__team_id__settings_patch"];
         trace?: never;
     };
+    "/v1/teams/{team_id}/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retention Of
+         * @description For how long what is kept, and what is due now.
+         */
+        get: operations["retention_of_v1_teams__team_id__retention_get"];
+        /**
+         * Change Retention
+         * @description Decides for how long what is kept. The sweeper deletes what is due from now on, whenever it was uploaded.
+         */
+        put: operations["change_retention_v1_teams__team_id__retention_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/retention/due": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retention Due
+         * @description What would be deleted now if the team decided so. Nothing is changed.
+         */
+        get: operations["retention_due_v1_teams__team_id__retention_due_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/teams/{team_id}/members": {
         parameters: {
             query?: never;
@@ -2175,6 +2219,22 @@ export interface components {
              */
             created_at: string;
             /**
+             * Uploaded At
+             * Format: date-time
+             * @description When its bytes were uploaded the last time: retention counts from then.
+             */
+            uploaded_at: string;
+            /**
+             * Raw Deleted At
+             * @description When retention deleted the stored copy; null: it did not. An upload of the same bytes stores it again.
+             */
+            raw_deleted_at: string | null;
+            /**
+             * Series Deleted At
+             * @description When retention deleted the series of the analysis; null: it did not. Its metrics stay.
+             */
+            series_deleted_at: string | null;
+            /**
              * Analysed At
              * @description When the analysis ended; null before.
              */
@@ -2265,6 +2325,22 @@ export interface components {
              */
             created_at: string;
             /**
+             * Uploaded At
+             * Format: date-time
+             * @description When its bytes were uploaded the last time: retention counts from then.
+             */
+            uploaded_at: string;
+            /**
+             * Raw Deleted At
+             * @description When retention deleted the stored copy; null: it did not. An upload of the same bytes stores it again.
+             */
+            raw_deleted_at: string | null;
+            /**
+             * Series Deleted At
+             * @description When retention deleted the series of the analysis; null: it did not. Its metrics stay.
+             */
+            series_deleted_at: string | null;
+            /**
              * Analysed At
              * @description When the analysis ended; null before.
              */
@@ -2350,6 +2426,22 @@ export interface components {
              */
             created_at: string;
             /**
+             * Uploaded At
+             * Format: date-time
+             * @description When its bytes were uploaded the last time: retention counts from then.
+             */
+            uploaded_at: string;
+            /**
+             * Raw Deleted At
+             * @description When retention deleted the stored copy; null: it did not. An upload of the same bytes stores it again.
+             */
+            raw_deleted_at: string | null;
+            /**
+             * Series Deleted At
+             * @description When retention deleted the series of the analysis; null: it did not. Its metrics stay.
+             */
+            series_deleted_at: string | null;
+            /**
              * Analysed At
              * @description When the analysis ended; null before.
              */
@@ -2371,6 +2463,11 @@ export interface components {
              * @description Were the same bytes uploaded before? The capture is then the earlier one.
              */
             already_here: boolean;
+            /**
+             * Restored
+             * @description Had retention deleted the stored copy of the earlier one? This upload is it now, and all results have stayed.
+             */
+            restored: boolean;
         };
         /**
          * CapturesFound
@@ -2684,6 +2781,16 @@ export interface components {
              * @description Name of the capture's file.
              */
             capture_filename: string;
+            /**
+             * Raw Deleted At
+             * @description When retention deleted the stored copy: nothing can be replayed or predicted since. null: it did not.
+             */
+            raw_deleted_at: string | null;
+            /**
+             * Series Deleted At
+             * @description When retention deleted the capture's series. null: it did not. Replays since then have their own.
+             */
+            series_deleted_at: string | null;
             /**
              * Subflows
              * @description By number.
@@ -3254,6 +3361,51 @@ export interface components {
              * @description Those whose shares differ most, first.
              */
             values: components["schemas"]["ValueShares"][];
+        };
+        /**
+         * DueOfKind
+         * @description What would be deleted now.
+         */
+        DueOfKind: {
+            /**
+             * Captures
+             * @description How many captures it concerns.
+             */
+            captures: number;
+            /**
+             * Bytes
+             * @description Of the objects in the store.
+             */
+            bytes: number;
+            /**
+             * Bytes Are Exact
+             * @description False: an earlier version stored some of the series, and their sizes are not counted.
+             */
+            bytes_are_exact: boolean;
+            /**
+             * Oldest
+             * @description When the oldest of them was uploaded; null where there is none.
+             */
+            oldest: string | null;
+            /**
+             * Newest
+             * @description When the newest of them was uploaded.
+             */
+            newest: string | null;
+            /**
+             * At Work
+             * @description Captures that are as old, but have jobs or checks that wait or run: they are left until these have ended.
+             */
+            at_work: number;
+        };
+        /** DueOut */
+        DueOut: {
+            /** @description Stored copies of captures that stay. */
+            raw: components["schemas"]["DueOfKind"];
+            /** @description Series of captures that stay. */
+            series: components["schemas"]["DueOfKind"];
+            /** @description Whole captures, their stored copies and series included. */
+            metrics: components["schemas"]["DueOfKind"];
         };
         /**
          * FairShareOut
@@ -4554,6 +4706,57 @@ export interface components {
              * @description None until the replay is done.
              */
             windows: components["schemas"]["WindowOut"][] | null;
+            /**
+             * Has Series
+             * @description Can its windows be drawn over time? Not before it is done, and not after retention has deleted its series.
+             */
+            has_series: boolean;
+        };
+        /**
+         * RetentionOut
+         * @description For how long the team keeps what, and what is due. The sweeper deletes it within minutes.
+         */
+        RetentionOut: {
+            /**
+             * Raw Days
+             * @description Stored copies of captures; null: for ever.
+             */
+            raw_days: number | null;
+            /**
+             * Series Days
+             * @description What charts are drawn from; null: for ever.
+             */
+            series_days: number | null;
+            /**
+             * Metrics Days
+             * @description Captures with all that was derived from them; null: for ever.
+             */
+            metrics_days: number | null;
+            due: components["schemas"]["DueOut"];
+        };
+        /**
+         * RetentionWanted
+         * @description For how many days the team keeps what. null: for ever.
+         *
+         *     The age counts from the last upload of a capture's bytes; that of a replay's series and of segments from the request
+         *     for them, where that is later.
+         */
+        RetentionWanted: {
+            /**
+             * Raw Days
+             * @description Stored copies of captures. Metrics and series stay when one is deleted.
+             */
+            raw_days: number | null;
+            /**
+             * Series Days
+             * @description What charts are drawn from: series of ACKs, and segments. Metrics stay.
+             */
+            series_days: number | null;
+            /**
+             * Metrics Days
+             * @description Captures with all that was derived from them; at least as long as the other two.
+             */
+            metrics_days: number | null;
         };
         /**
          * SegmentsOut
@@ -5941,7 +6144,7 @@ export interface components {
             captures: number;
             /**
              * Bytes
-             * @description Of all captures, as they are stored.
+             * @description Of all captures, as they are stored. Copies that retention has deleted do not count.
              */
             bytes: number;
             /**
@@ -6485,6 +6688,8 @@ export type DetectedSubflowNow = components['schemas']['DetectedSubflowNow'];
 export type DetectorAllowed = components['schemas']['DetectorAllowed'];
 export type DetectorState = components['schemas']['DetectorState'];
 export type DimensionShares = components['schemas']['DimensionShares'];
+export type DueOfKind = components['schemas']['DueOfKind'];
+export type DueOut = components['schemas']['DueOut'];
 export type FairShareOut = components['schemas']['FairShareOut'];
 export type FairnessOut = components['schemas']['FairnessOut'];
 export type FieldValues = components['schemas']['FieldValues'];
@@ -6524,6 +6729,8 @@ export type RecordedOut = components['schemas']['RecordedOut'];
 export type RefusedOut = components['schemas']['RefusedOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
+export type RetentionOut = components['schemas']['RetentionOut'];
+export type RetentionWanted = components['schemas']['RetentionWanted'];
 export type SegmentsOut = components['schemas']['SegmentsOut'];
 export type SelectionIn = components['schemas']['SelectionIn'];
 export type SequenceLineOut = components['schemas']['SequenceLineOut'];
@@ -7352,7 +7559,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
-            /** @description The capture is analysed: there is nothing to retry. */
+            /** @description The capture is analysed: there is nothing to retry; or retention has deleted its stored copy. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7444,6 +7651,15 @@ export interface operations {
             };
             /** @description The team has none of this id. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Retention has deleted the stored copy; the capture's metrics stay. */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8414,6 +8630,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Retention has deleted the series; a replay of the connection makes its own anew. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
                 headers: {
@@ -8513,6 +8738,15 @@ export interface operations {
             };
             /** @description The team has none of this id. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Retention has deleted the series; a replay of the connection makes its own anew. */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8637,6 +8871,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Retention has deleted the series; a replay of the connection makes its own anew. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
                 headers: {
@@ -8725,6 +8968,15 @@ export interface operations {
             };
             /** @description The team has none of this id. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Retention has deleted the series; a replay of the connection makes its own anew. */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9235,6 +9487,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Retention has deleted the stored copy of the capture, which this would be read from. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
                 headers: {
@@ -9314,6 +9575,15 @@ export interface operations {
             };
             /** @description The team has none of this id. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Retention has deleted the series; a replay of the connection makes its own anew. */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9422,6 +9692,15 @@ export interface operations {
             };
             /** @description The body did not arrive in time. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Retention has deleted the stored copy of the capture, which this would be read from. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10338,6 +10617,15 @@ export interface operations {
             };
             /** @description The body did not arrive in time. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Retention has deleted the stored copy of the capture, to which the path would be fitted. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12927,6 +13215,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description Retention has deleted the stored copy of the connection's capture, whose steps would be followed. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The body is larger than any that is meant. */
             413: {
                 headers: {
@@ -14080,6 +14377,320 @@ export interface operations {
             };
             /** @description The body is larger than any that is meant. */
             413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    retention_of_v1_teams__team_id__retention_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetentionOut"];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_retention_v1_teams__team_id__retention_put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RetentionWanted"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetentionOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    retention_due_v1_teams__team_id__retention_due_get: {
+        parameters: {
+            query?: {
+                /** @description Days; left out: for ever. */
+                raw_days?: number | null;
+                /** @description Days; left out: for ever. */
+                series_days?: number | null;
+                /** @description Days; left out: for ever. */
+                metrics_days?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DueOut"];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

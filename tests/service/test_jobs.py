@@ -318,10 +318,10 @@ def test_a_replay_that_another_request_restarted_is_left_alone(
     url, wanted, again = failed_replay(client, job, run_jobs)
     real = jobs.restart
 
-    def another_was_first(*arguments: Any) -> Any:
-        in_transaction(lambda connection: connection.execute(real(*arguments)))
+    def another_was_first(*arguments: Any, **named: Any) -> Any:
+        in_transaction(lambda connection: connection.execute(real(*arguments, **named)))
         run_job(again)
-        return real(*arguments)
+        return real(*arguments, **named)
 
     monkeypatch.setattr(jobs, "restart", another_was_first)
     assert client.post(f"{url}/replays", json=wanted).json()["state"] == "done"

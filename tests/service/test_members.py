@@ -27,7 +27,7 @@ OPEN = {
 }  # fmt: skip
 """Operations that ask for no role."""
 ADMIN = re.compile(
-    r"(POST|PATCH|DELETE) /v1/(teams/|webhooks)|GET /v1/teams/\{team_id\}/(tokens|audit)(\.\{suffix\})?$"
+    r"(POST|PUT|PATCH|DELETE) /v1/(teams/|webhooks)|GET /v1/teams/\{team_id\}/(tokens|audit)(\.\{suffix\})?$"
 )
 OPERATIONS = [
     f"{method.upper()} {path}" for path, methods in document()["paths"].items() for method in methods

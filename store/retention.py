@@ -1,0 +1,139 @@
+"""For how long a team keeps what, and what is due to be deleted (docs/teams.md).
+
+A capture's age counts from the last upload of its bytes. A replay's series, and segments, are also as young as the
+request for them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, get_args
+
+from sqlalchemy import BigInteger, ColumnElement, Select, and_, case, cast, exists, false, func, or_, select
+
+from store.models import Capture, CheckState, Job, ModelCheck, Replay, SegmentSeries, State
+
+Kind = Literal["raw", "series", "metrics"]
+"""raw: the stored copy of a capture; series: what its charts are drawn from; metrics: the capture with all it has."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+WHO = "retention"
+"""Who deleted it, in the log of the team."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Days for which a team keeps something. None: for ever."""
+
+    raw_days: int | None
+    series_days: int | None
+    metrics_days: int | None
+
+    def days(self, kind: Kind) -> int | None:
+        return {"raw": self.raw_days, "series": self.series_days, "metrics": self.metrics_days}[kind]
+
+
+def at_work() -> ColumnElement[bool]:
+    """Does a job of the capture wait or run, or a check of its steps?"""
+    unfinished = exists().where(Job.capture_id == Capture.id, Job.state.in_((State.queued, State.running)))
+    checked = exists().where(
+        ModelCheck.capture_id == Capture.id, ModelCheck.state.in_((CheckState.queued, CheckState.running))
+    )
+    return or_(unfinished, checked)
+
+
+@dataclass(frozen=True)
+class Due:
+    """What of one kind is due under a policy, by PostgreSQL's clock."""
+
+    kind: Kind
+    policy: Policy
+
+    def captures(self) -> ColumnElement[bool]:
+        """What goes with the whole capture counts as metrics only."""
+        old = _is_older(Capture.uploaded_at, self.policy.days(self.kind))
+        if self.kind == "metrics":
+            return old
+        stays = ~_is_older(Capture.uploaded_at, self.policy.metrics_days)
+        if self.kind == "raw":
+            return and_(old, stays, _has_copy())
+        own = Capture.acks_key.is_not(None)
+        return and_(old, stays, or_(own, exists().where(self.replays()), exists().where(self.segments())))
+
+    def replays(self) -> ColumnElement[bool]:
+        """Replays of the capture whose series are due."""
+        of_capture = (Replay.capture_id == Capture.id, Replay.acks_key.is_not(None))
+        return and_(*of_capture, *self._as_old(Replay.created_at))
+
+    def segments(self) -> ColumnElement[bool]:
+        of_capture = (SegmentSeries.capture_id == Capture.id, SegmentSeries.object_key.is_not(None))
+        return and_(*of_capture, *self._as_old(SegmentSeries.created_at))
+
+    def _as_old(self, made_at: Any) -> tuple[ColumnElement[bool], ...]:
+        return () if self.kind == "metrics" else (_is_older(made_at, self.policy.series_days),)
+
+    def bytes(self) -> ColumnElement[int]:
+        """Of the objects of one capture, as far as they were counted."""
+        raw = case((_has_copy(), Capture.bytes), else_=0)
+        if self.kind == "raw":
+            return raw
+        replays = select(func.sum(Replay.series_bytes)).where(self.replays()).correlate(Capture)
+        segments = select(func.sum(SegmentSeries.series_bytes)).where(self.segments()).correlate(Capture)
+        parts = (Capture.series_bytes, replays.scalar_subquery(), segments.scalar_subquery())
+        series = cast(sum((func.coalesce(part, 0) for part in parts), start=cast(0, BigInteger)), BigInteger)
+        return series if self.kind == "series" else raw + series
+
+    def is_counted(self) -> ColumnElement[bool]:
+        """Are the sizes of all objects of one capture known? Earlier versions did not keep those of series."""
+        if self.kind == "raw":
+            return ~false()
+        return and_(
+            or_(Capture.acks_key.is_(None), Capture.series_bytes.is_not(None)),
+            ~exists().where(self.replays(), Replay.series_bytes.is_(None)),
+            ~exists().where(self.segments(), SegmentSeries.series_bytes.is_(None)),
+        )
+
+    def totals(self, team_id: uuid.UUID) -> Select[Any]:
+        """One row: captures, bytes, bytes_are_exact, oldest, newest, and how many are at work, which are left."""
+        found = (
+            select(
+                Capture.uploaded_at,
+                self.bytes().label("bytes"),
+                self.is_counted().label("is_counted"),
+                at_work().label("at_work"),
+            )
+            .where(Capture.team_id == team_id, self.captures())
+            .subquery()
+        )
+        free = ~found.c.at_work
+        columns: tuple[Any, ...] = (
+            func.count().filter(free).label("captures"),
+            func.coalesce(func.sum(found.c.bytes).filter(free), 0).cast(BigInteger).label("bytes"),
+            func.coalesce(func.bool_and(found.c.is_counted).filter(free), True).label("bytes_are_exact"),
+            func.min(found.c.uploaded_at).filter(free).label("oldest"),
+            func.max(found.c.uploaded_at).filter(free).label("newest"),
+            func.count().filter(found.c.at_work).label("at_work"),
+        )
+        return select(*columns)
+
+
+def _is_older(since: Any, days: int | None) -> ColumnElement[bool]:
+    """The time of the statement: an index may be asked for it, and it is the same for all rows."""
+    return false() if days is None else since < func.statement_timestamp() - timedelta(days=days)
+
+
+def _has_copy() -> ColumnElement[bool]:
+    return and_(Capture.raw_deleted_at.is_(None), Capture.not_kept.is_(None))
+
+
+def copy_deleted(at: datetime) -> str:
+    """What is told of a capture whose stored copy retention has deleted."""
+    return (
+        f"the stored copy of this capture was deleted by retention on {at:%Y-%m-%d}; its metrics stay, and an upload of"
+        " the same file stores it again"
+    )
+
+
+def series_deleted(at: datetime) -> str:
+    return f"the series were deleted by retention on {at:%Y-%m-%d}; a replay of the connection makes its own anew"
