@@ -7,6 +7,8 @@ import type { Query } from "./filters";
 export type Team = schemas.TeamOut;
 export type Settings = schemas.SettingsOut;
 export type Usage = schemas.UsageOut;
+export type Retention = schemas.RetentionOut;
+export type Due = schemas.DueOut;
 export type Member = schemas.MemberOut;
 export type Token = schemas.TokenOut;
 export type TokenMade = schemas.TokenMade;
@@ -106,7 +108,7 @@ async function answered(request: () => Promise<Response>): Promise<Response> {
   return response;
 }
 
-type Method = "get" | "post" | "delete" | "patch";
+type Method = "get" | "post" | "delete" | "patch" | "put";
 type Json<T> = T extends { content: { "application/json": infer Body } } ? Body : undefined;
 type Succeeded<R> = Json<R[keyof R & (200 | 201 | 202 | 204)]>;
 type Answer<P extends keyof paths, M extends Method> = paths[P][M] extends { responses: infer R } ? Succeeded<R> : never;
@@ -161,6 +163,11 @@ export const api = {
   settings: (team_id: string) => ask("get", "/v1/teams/{team_id}/settings", { path: { team_id } }),
   changeSettings: (team_id: string, to: schemas.SettingsChange) =>
     ask("patch", "/v1/teams/{team_id}/settings", { path: { team_id }, body: to }),
+  retention: (team_id: string) => ask("get", "/v1/teams/{team_id}/retention", { path: { team_id } }),
+  changeRetention: (team_id: string, to: schemas.RetentionWanted) =>
+    ask("put", "/v1/teams/{team_id}/retention", { path: { team_id }, body: to }),
+  retentionDue: (team_id: string, query: InQuery<"/v1/teams/{team_id}/retention/due", "get">) =>
+    ask("get", "/v1/teams/{team_id}/retention/due", { path: { team_id }, query }),
   usage: (team_id: string) => ask("get", "/v1/teams/{team_id}/usage", { path: { team_id } }),
   members: (team_id: string) => ask("get", "/v1/teams/{team_id}/members", { path: { team_id } }),
   addMember: (team_id: string, member: schemas.MemberIn) => ask("post", "/v1/teams/{team_id}/members", { path: { team_id }, body: member }),

@@ -5,7 +5,7 @@ export interface Sending {
   number: number;
   name: string;
   part: number; // 0 to 1
-  state: "waiting" | "sending" | "arrived" | "already here" | "failed";
+  state: "waiting" | "sending" | "arrived" | "already here" | "stored again" | "failed";
   capture?: string;
   error?: string;
 }
@@ -29,7 +29,7 @@ async function next() {
   change(number, { state: "sending" });
   try {
     const capture = await upload(file, (part) => change(number, { part }));
-    change(number, { part: 1, state: capture.already_here ? "already here" : "arrived", capture: capture.id });
+    change(number, { part: 1, state: capture.restored ? "stored again" : capture.already_here ? "already here" : "arrived", capture: capture.id });
   } catch (e) {
     change(number, { state: "failed", error: (e as Error).message });
   }

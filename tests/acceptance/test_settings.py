@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import Page, expect
+import uuid
 
-from deploy.run import Services
+import pytest
+from playwright.sync_api import Dialog, Page, expect
+from sqlalchemy import text, update
+
+from deploy.run import Services, wait_for
+from store.database import engine
+from store.models import Capture
 from tests.acceptance.test_every_page import hold
 from tests.acceptance.test_stack import get
-from tests.acceptance.test_whatifs import post
+from tests.acceptance.test_whatifs import analysed, post
 from tests.conftest import CAPTURES, make_token
 
 
@@ -71,3 +76,50 @@ def test_an_owner_decides(stack: Services, owner: str, page: Page) -> None:
     expect(page.get_by_test_id("token-row")).to_have_count(1)
     page.goto(stack.address + "/captures")
     expect(page.get_by_test_id("file")).to_have_count(1)
+
+
+def test_retention_shows_what_would_go_before_it_does(stack: Services, page: Page) -> None:
+    token = make_token(["read", "write", "admin"])
+    connection = analysed(stack, token)
+    capture_id = get(stack, token, f"/v1/connections/{connection}")["capture_id"]
+    with engine().begin() as database:
+        long_ago = Capture.uploaded_at - text("interval '40 days'")
+        database.execute(update(Capture).where(Capture.id == uuid.UUID(capture_id)).values(uploaded_at=long_ago))
+    sign_in(stack, page, token)
+    expect(page.get_by_test_id("due")).to_have_text("Nothing is deleted now.")
+    page.get_by_test_id("raw-days").fill("30")
+    expect(page.get_by_test_id("due-raw")).to_contain_text("stored copies1767.94 kB")
+    page.get_by_test_id("metrics-days").fill("20")
+    expect(page.get_by_test_id("retention-refused")).to_contain_text("raw_days: 30 days are longer than the 20")
+    expect(page.get_by_test_id("save-retention")).to_be_disabled()
+    page.get_by_test_id("metrics-days").fill("")
+    page.get_by_test_id("series-days").fill("30")
+    expect(page.get_by_test_id("due-series")).to_contain_text("series1")
+    hold(page, "retention-page", "Settings")
+    asked: list[str] = []
+
+    def confirm(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        dialog.accept()
+
+    page.once("dialog", confirm)
+    page.get_by_test_id("save-retention").click()
+    expect(page.locator("[data-testid=event][data-action=change_settings]")).to_contain_text("raw days: 30")
+    assert asked == [
+        "Delete now, and from now on: stored copies of 1 capture, series of 1 capture? This cannot be undone."
+    ]
+    wait_for("the sweeper", lambda: get(stack, token, f"/v1/captures/{capture_id}")["series_deleted_at"] is not None)
+
+    page.goto(f"{stack.address}/captures/{capture_id}")
+    expect(page.get_by_test_id("copy-deleted")).to_contain_text("What was found in it stays")
+    expect(page.get_by_test_id("stored-file")).to_have_count(0)
+    page.goto(f"{stack.address}/connections/{connection}")
+    expect(page.get_by_test_id("series-deleted")).to_contain_text("its metrics stay")
+    for hidden in ("replay-again", "chart"):
+        expect(page.get_by_test_id(hidden)).to_have_count(0)
+    expect(page.get_by_test_id("replay-form")).to_be_hidden()
+    hold(page, "deleted-page", "Connection 0 of capture")
+    assert analysed(stack, token) == connection
+    page.reload()
+    page.get_by_test_id("replay-again").get_by_text("tccc", exact=True).click()
+    expect(page.get_by_test_id("chart").locator("canvas").first).to_be_visible()
