@@ -12,6 +12,10 @@ export type Due = schemas.DueOut;
 export type Member = schemas.MemberOut;
 export type Token = schemas.TokenOut;
 export type TokenMade = schemas.TokenMade;
+export type Alert = schemas.AlertOut;
+export type Webhook = schemas.WebhookOut;
+export type WebhookMade = schemas.WebhookMade;
+export type Delivery = schemas.DeliveryOut;
 export type AuditEvent = schemas.AuditEventOut;
 export type Capture = schemas.CaptureOut;
 export type CaptureReceived = schemas.CaptureReceived;
@@ -181,6 +185,16 @@ export const api = {
     ask("delete", "/v1/teams/{team_id}/tokens/{token_id}", { path: { team_id, token_id } }),
   audit: (team_id: string, action?: schemas.AuditEventOut["action"], cursor?: string) =>
     ask("get", "/v1/teams/{team_id}/audit", { path: { team_id }, query: { action, cursor } }),
+  alerts: () => ask("get", "/v1/alerts", { query: { limit: 500 } }),
+  makeAlert: (alert: schemas.AlertIn) => ask("post", "/v1/alerts", { body: alert }),
+  changeAlert: (alert_id: string, to: schemas.AlertChange) => ask("patch", "/v1/alerts/{alert_id}", { path: { alert_id }, body: to }),
+  removeAlert: (alert_id: string) => ask("delete", "/v1/alerts/{alert_id}", { path: { alert_id } }),
+  webhooks: () => ask("get", "/v1/webhooks"),
+  makeWebhook: (webhook: schemas.WebhookIn) => ask("post", "/v1/webhooks", { body: webhook }),
+  removeWebhook: (webhook_id: string) => ask("delete", "/v1/webhooks/{webhook_id}", { path: { webhook_id } }),
+  renewSecret: (webhook_id: string) => ask("post", "/v1/webhooks/{webhook_id}/secret", { path: { webhook_id } }),
+  testWebhook: (webhook_id: string) => ask("post", "/v1/webhooks/{webhook_id}/test", { path: { webhook_id } }),
+  deliveries: (webhook_id: string) => ask("get", "/v1/webhooks/{webhook_id}/deliveries", { path: { webhook_id }, query: { limit: 20 } }),
   captures: (cursor?: string, filters: Query = {}, sort?: string) =>
     ask("get", "/v1/captures", { query: { ...filters, cursor, sort } as InQuery<"/v1/captures", "get"> }),
   capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),

@@ -1,0 +1,78 @@
+"""The page of alerts: an owner makes a webhook, an alert is made from a measure of the team's page, and it fires."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+
+from playwright.sync_api import Page, expect
+
+from deploy.run import Services
+from tests.acceptance.test_every_page import hold
+from tests.acceptance.test_settings import sign_in
+from tests.acceptance.test_stack import get, until
+from tests.acceptance.test_whatifs import post
+from tests.conftest import CAPTURES, make_token
+
+
+async def _evaluated() -> None:
+    from alerts.evaluation import evaluate_next
+    from store.database import async_engine
+
+    while await evaluate_next():
+        pass
+    await async_engine().dispose()
+
+
+def evaluated() -> None:
+    """What the alerter does with every alert that is due, once. The browser's loop runs in this thread."""
+    thread = threading.Thread(target=lambda: asyncio.run(_evaluated()))
+    thread.start()
+    thread.join()
+
+
+def test_an_alert_is_made_and_fires(stack: Services, page: Page) -> None:
+    token = make_token(["read", "write", "admin"])
+    body = (CAPTURES / "mptcp-ecn.pcap").read_bytes()
+    capture = post(stack, token, "/v1/captures?filename=a.pcap&tag=site=lab", body, "application/vnd.tcpdump.pcap")
+    until(lambda: get(stack, token, f"/v1/captures/{capture['id']}")["state"] == "done", "the analysis")
+    sign_in(stack, page, token, "/alerts")
+    expect(page.get_by_test_id("none")).to_contain_text("No alerts yet")
+    page.get_by_test_id("webhook-name").fill("pager")
+    page.get_by_test_id("webhook-url").fill("https://10.0.0.1/x")
+    page.get_by_test_id("make-webhook").click()
+    expect(page.get_by_test_id("error")).to_contain_text("not a public address")
+    page.get_by_test_id("webhook-url").fill("https://hooks.example/x?key=s3cret")
+    page.get_by_test_id("make-webhook").click()
+    expect(page.get_by_test_id("secret")).to_have_text(re.compile(r"^whsec_\S{44}$"))
+    hold(page, "alerts-secret", "Alerts")
+    page.get_by_role("button", name="done").click()
+
+    page.goto(f"{stack.address}/?tag=site%3Dlab&from=2020-01-01T00:00:00Z")
+    page.get_by_role("link", name="alert me on goodput").click()
+    expect(page.get_by_test_id("alert-filters")).to_contain_text("tag: site=lab")
+    expect(page.get_by_test_id("measure")).to_have_value("goodput_bps")
+    page.get_by_test_id("alert-name").fill("the lab is there")
+    page.get_by_test_id("statistic").select_option("count")
+    page.get_by_label("by the time of").select_option("uploaded")
+    page.get_by_test_id("threshold").fill("0")
+    page.get_by_test_id("alert-webhook").select_option(label="pager")
+    page.get_by_test_id("make-alert").click()
+    row = page.get_by_test_id("alert")
+    expect(row).to_contain_text("number of values of goodput in the last day is above 0")
+    expect(row).to_have_attribute("data-state", "new")
+    evaluated()
+    page.reload()
+    expect(row).to_have_attribute("data-state", "firing")
+    expect(row).to_contain_text("waiting")
+    page.get_by_test_id("webhook").locator("summary").click()
+    expect(page.get_by_test_id("delivery")).to_contain_text("alert.firing")
+    page.get_by_test_id("test").click()
+    expect(page.get_by_test_id("delivery")).to_have_count(2)
+    hold(page, "alerts-page", "Alerts")
+    row.get_by_role("link").click()
+    expect(page.get_by_test_id("connection").first).to_be_visible()
+    page.go_back()
+    page.get_by_role("button", name="switch the lab is there off").click()
+    expect(row).to_have_attribute("data-state", "off")
