@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,10 @@ import psycopg
 import pytest
 import yaml
 from fastapi.testclient import TestClient
+from sqlalchemy import text
 
 from deploy.run import CHECKOUT, Services
+from tests.service.test_api import upload
 from tests.service.test_connections import All, client, rows, team  # noqa: F401  # fixtures
 
 GRAFANA = CHECKOUT / "deploy/grafana"
@@ -112,3 +115,35 @@ def test_every_panel_of_the_service_has_its_metric(application: TestClient) -> N
     metrics = {line.split("{")[0] for line in application.get("/metrics").text.splitlines() if "{" in line}
     for panel in dashboard("service")["panels"]:
         assert panel["targets"][0]["expr"] in metrics
+
+
+def test_the_operators_alerts_are_about_metrics_that_there_are(application: TestClient) -> None:
+    lines = application.get("/metrics").text.splitlines()
+    there = {line.rpartition(" ")[0] for line in lines if not line.startswith("#")}
+    rules = yaml.safe_load((CHECKOUT / "deploy/prometheus/rewindow.yml").read_text())["groups"][0]["rules"]
+    asked = set()
+    for rule in rules:
+        assert rule.keys() - {"for"} == {"alert", "expr", "labels", "annotations"}
+        assert rule["annotations"].keys() == {"summary", "description"}
+        asked |= set(re.findall(r"\brewindow_\w+(?:{[^}]*})?", rule["expr"]))
+    names = {line.partition("{")[0] for line in there}
+    assert {a for a in asked if a not in (there if "{" in a else names)} == set()
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+
+
+def test_metrics_tell_what_is_late(application: TestClient, client: TestClient) -> None:  # noqa: F811
+    from store.database import engine
+
+    capture = upload(client)["id"]
+    wanted = {"name": "x", "measure": "rtt_us", "threshold": 1}
+    alert = client.post("/v1/alerts", json=wanted).json()["id"]
+    with engine().begin() as connection:
+        for table, column, of, its in (("jobs", "queued_at", "capture_id", capture), ("alerts", "due_at", "id", alert)):
+            aged = f"UPDATE {table} SET {column} = now() - interval '1 day' WHERE {of} = :id"
+            connection.execute(text(aged), {"id": its})
+    told = dict(line.rsplit(" ", 1) for line in application.get("/metrics").text.splitlines() if line[0] != "#")
+    assert float(told['rewindow_oldest_wait_seconds{queue="rewindow"}']) >= 86400
+    assert float(told["rewindow_alert_overdue_seconds"]) >= 86400
+    assert told['rewindow_dependency_up{dependency="object_store"}'] == "1.0"
+    for url in (f"captures/{capture}", f"alerts/{alert}"):
+        assert client.delete(f"/v1/{url}").status_code == 204
