@@ -1,6 +1,6 @@
 """The API's processes: `python -m api --port 8000`. They share one socket, and the first one starts again what ends.
 
-It ends with status 1 when none of them can start.
+It ends with status 1 when none of them can start, or settings do not fit together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 
+from api.openid.configuration import configuration
 from api.supervisor import Processes
 from store import logs
 from store.settings import settings
@@ -29,6 +30,12 @@ def main() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file; common is a thousand
     processes = settings().api_processes
+    try:
+        configured = configuration()
+        if configured is not None:
+            configured.secret()
+    except (ValueError, OSError) as e:  # the processes would end one after the other
+        sys.exit(f"rewindow: sign-in by OpenID Connect (docs/teams.md): {e}")
     options: dict[str, Any] = {
         "factory": True,
         "host": arguments.host,

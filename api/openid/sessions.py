@@ -113,9 +113,9 @@ class OpenId:
                     func.coalesce(BrowserSession.renewing_until, now) <= now,
                 )
                 .values(renewing_until=now + _RENEWING)
-                .returning(BrowserSession.sealed, BrowserSession.token_id)
+                .returning(BrowserSession.sealed)
             )
-            row = taken.one_or_none()
+            sealed = taken.scalar_one_or_none()
             holds = await session.scalar(select(BrowserSession.claims_until > now).where(its_own))
             was = await session.execute(
                 select(Member.issuer, Member.subject)
@@ -124,11 +124,11 @@ class OpenId:
                 .where(its_own)
             )
             issuer, subject = was.one_or_none() or (None, None)
-        if row is None:
+        if sealed is None:
             if not holds:
                 raise Unavailable("the session is being confirmed", {"Retry-After": "1"})
             return
-        kept = _unsealed(secret, row.sealed)
+        kept = _unsealed(secret, sealed)
         try:
             if issuer != self.issuer or subject is None or kept.get("refresh_token") is None:
                 raise Refused("there is no refresh token of this issuer")
@@ -142,14 +142,11 @@ class OpenId:
             await self._end(secret)
             raise Unauthenticated(ENDED) from e
         async with transaction() as session:
-            admitted = await members.admit(session, self.issuer, person)
-            if row.token_id in {caller.token_id for caller in admitted.values()}:
-                lasts = _lasting(secret, person) | {"renewing_until": None}
-                del lasts["expires_at"]  # not later than a week after signing in
-                await session.execute(update(BrowserSession).where(its_own).values(lasts))
-                return
-            await session.execute(delete(BrowserSession).where(its_own))
-        raise Unauthenticated(ENDED)
+            # Of a team that the claims do not give any more the token is revoked, and with it the session.
+            await members.admit(session, self.issuer, person)
+            lasts = _lasting(secret, person) | {"renewing_until": None}
+            del lasts["expires_at"]  # not later than a week after signing in
+            await session.execute(update(BrowserSession).where(its_own).values(lasts))
 
     async def _end(self, secret: str) -> None:
         async with transaction() as session:

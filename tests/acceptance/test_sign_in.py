@@ -18,6 +18,8 @@ from tests.acceptance.test_every_page import hold
 from tests.openid import SECRET, provider
 
 TEAM = f"team-{uuid.uuid4()}"
+OTHER = f"{TEAM}-{'M' * 50}"
+"""Wider than a telephone."""
 
 
 @pytest.fixture
@@ -32,7 +34,8 @@ def address(stack: Services, tmp_path: Path) -> Iterator[str]:
         configured = {
             "REWINDOW_PUBLIC_URL": here, "REWINDOW_OIDC_ISSUER": real.issuer, "REWINDOW_OIDC_CLIENT_ID": "rewindow",
             "REWINDOW_OIDC_CLIENT_SECRET_FILE": str(secret), "REWINDOW_OIDC_NAME": "Company",
-            "REWINDOW_OIDC_TEAMS": json.dumps({"engineers": f"{TEAM}:analyst"}), "REWINDOW_API_PROCESSES": "1",
+            "REWINDOW_OIDC_TEAMS": json.dumps({"engineers": [f"{TEAM}:analyst", f"{OTHER}:viewer"]}),
+            "REWINDOW_API_PROCESSES": "1",
         }  # fmt: skip
         api = subprocess.Popen(
             [sys.executable, "-m", "api", "--port", str(port)], cwd=CHECKOUT, env=stack.environment | configured
@@ -67,8 +70,11 @@ def test_a_person_signs_in_where_everybody_does(address: str, page: Page) -> Non
     page.get_by_test_id("sign-in-elsewhere").click()  # the provider knows the browser still
     expect(page.get_by_test_id("team-settings")).to_contain_text(TEAM)
     assert page.url == f"{address}/captures"
+    page.get_by_test_id("team").select_option(label=OTHER)
+    expect(page.get_by_test_id("team-settings")).to_contain_text(OTHER)
     page.goto(f"{address}/settings")
-    expect(page.get_by_test_id("member")).to_contain_text("analyst, by sign-in: confirmed")
+    expect(page.get_by_test_id("member")).to_contain_text("viewer, by sign-in: confirmed")
+    hold(page, "settings-by-sign-in", "Settings")
     page.get_by_role("button", name="sign out").click()
     page.locator("button[name=logout]").click()
     expect(page.get_by_test_id("sign-in-elsewhere")).to_be_visible()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -17,12 +19,14 @@ import pytest
 from fastapi.testclient import TestClient
 from joserfc import jwk, jwt
 from sqlalchemy import func, select, update
+from structlog.testing import capture_logs
 
 from api.openid import provider as asked
 from api.openid.attempts import is_own
 from api.openid.configuration import Configuration
 from api.openid.provider import Provider, Refused
 from api.openid.sessions import OpenId
+from deploy.run import CHECKOUT, Services
 from store.database import engine
 from store.models import BrowserSession
 from store.settings import settings
@@ -275,6 +279,10 @@ def test_one_request_asks_the_provider_and_the_others_do_not_wait(signing: Setti
     assert_problem(answer, 503, "is being confirmed")
     assert answer.headers["retry-after"] == "1"
     assert signing.real.control()["/token"] == before
+    signing.application.app.state.openid, configured = None, signing.openid  # type: ignore[attr-defined]
+    answer = browser.ask("GET", "/v1/captures")
+    signing.application.app.state.openid = configured  # type: ignore[attr-defined]
+    assert_problem(answer, 401, "the session has ended")  # there is no provider any more that could confirm it
 
 
 def test_only_the_browser_that_began_ends_a_sign_in(signing: Setting) -> None:
@@ -283,6 +291,9 @@ def test_only_the_browser_that_began_ends_a_sign_in(signing: Setting) -> None:
     assert ann.arrive(eves) == "/#sign-in-stale", "nobody is signed in as somebody else"
     ann.leave("/captures")
     assert ann.arrive(eves) == "/#sign-in-stale"
+    back = signing.real.sign_in(ann.leave("/captures"), ann.person)
+    state = dict(parse_qsl(urlsplit(back).query))["state"]
+    assert ann.arrive(changed(back, state=state[:-1] + "_")) == "/#sign-in-stale", "each character of the state counts"
     # In two tabs at once.
     first, second = ann.leave("/captures"), ann.leave("/connections")
     assert ann.arrive(signing.real.sign_in(second, ann.person)) == "/connections"
@@ -302,6 +313,14 @@ def changed(address: str, **parameters: str) -> str:
 def test_what_does_not_belong_together_is_refused(signing: Setting) -> None:
     browser = signing.browser("engineers")
     refused = "/captures#sign-in-refused"
+    with capture_logs() as said:
+        what_is_refused(signing, browser, refused)
+    assert {line["reason"] for line in said} > {"the token endpoint answers 'invalid_grant'"}
+    for secret in (SECRET, "code=", *browser.cookies.values()):
+        assert secret not in str(said)
+
+
+def what_is_refused(signing: Setting, browser: Browser, refused: str) -> None:
     back = signing.real.sign_in(browser.leave("/captures"), browser.person)
     kept = dict(browser.cookies)
     assert browser.arrive(changed(back, iss="https://elsewhere.example")) == refused, "of another issuer (RFC 9207)"
@@ -318,6 +337,15 @@ def test_what_does_not_belong_together_is_refused(signing: Setting) -> None:
     assert browser.arrive(changed(address, code="", error="access_denied")) == refused
     signing.real.control(options={"algorithm": "HS256"})
     assert browser.sign_in("/captures") == refused, "a shared secret signs nothing here"
+
+
+def test_the_api_does_not_start_with_settings_that_do_not_fit(services: Services) -> None:
+    wrong = {"REWINDOW_OIDC_ISSUER": "https://accounts.example", "REWINDOW_OIDC_CLIENT_ID": "rewindow"}
+    given = {**services.environment, **wrong, "REWINDOW_OIDC_TEAMS": '{"a": "b"}'}
+    done = subprocess.run([sys.executable, "-m", "api"], cwd=CHECKOUT, env=given, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("rewindow: sign-in by OpenID Connect (docs/teams.md): ")
+    assert "'b' is not TEAM:ROLE" in done.stderr
 
 
 @pytest.mark.parametrize(
