@@ -276,6 +276,13 @@ class Steady:
         raise AssertionError(f"{phase} was not reached from {self.phase}")
 
 
+def test_the_window_grows_by_what_arrives_until_an_initial_window_has() -> None:
+    """5.6.4.6; of so slow a path the bandwidth-delay product is 2."""
+    steady = Steady()
+    windows = [steady.sample(rate=40, app_limited=True).cwnd for _ in range(6)]
+    assert windows == [12, 14, 16, 18, 18, 18]
+
+
 def test_startup_ends_when_the_rate_has_not_grown_by_a_quarter_in_three_rounds() -> None:
     steady = Steady()
     for rate in (400, 500, 620, 620):  # a quarter more, nearly a quarter more
@@ -356,6 +363,16 @@ def test_bandwidth_is_probed_after_as_many_rounds_as_the_window_of_a_reno_flow()
     assert (steady.phase, steady.gain) == ("probe_bw_cruise", 1.0)
 
 
+def test_bandwidth_is_probed_after_63_rounds_at_the_latest() -> None:
+    """5.3.3.8; of a path of twice the rate, in less than two seconds."""
+    steady = Steady().until("probe_bw_cruise", rate=2 * RATE)
+    rounds = 0
+    while steady.phase == "probe_bw_cruise":
+        steady.sample(rate=2 * RATE, after=0.02)
+        rounds += 1
+    assert (steady.phase, rounds) == ("probe_bw_refill", 63)
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_bandwidth_is_probed_after_two_to_three_seconds(seed: int) -> None:
     steady = Steady(seed=seed).until("probe_bw_cruise")
@@ -407,6 +424,13 @@ def test_too_many_losses_while_probing_bound_the_flight_and_end_the_probe() -> N
     assert steady.bbr.state["inflight_longterm"] == [100]  # once for each probe
 
 
+def test_without_selective_acknowledgments_any_loss_is_too_much() -> None:
+    """Of a packet of one segment no more than itself is in flight before the bound (InflightAtLoss)."""
+    steady = probing().lose(1, in_flight=100, selective=False)
+    assert steady.phase == "probe_bw_down"
+    assert steady.bbr.state["inflight_longterm"] == [100]
+
+
 def test_the_bound_is_not_below_seven_tenths_of_the_target() -> None:
     steady = probing()
     target = min(steady.cwnd, 55)  # 1100 segments a second
@@ -437,12 +461,33 @@ def test_cruise_leaves_headroom_below_the_bound() -> None:
     assert steady.cwnd == 50
 
 
-def test_the_probe_after_a_loss_is_a_precaution_and_the_next_one_raises_the_bound() -> None:
-    """5.3.3.6; 1, 2, 4 segments in the rounds of UP (5.3.3.5)."""
+def precaution() -> Steady:
+    """The probe after the one that set the bound ends at it."""
     steady = bounded().until("probe_bw_cruise", in_flight=40).until("probe_bw_up", in_flight=40)
     steady.sample(in_flight=59)
     assert steady.phase == "probe_bw_down"  # at once
+    return steady
+
+
+def test_a_precaution_that_lost_too_much_is_not_followed_by_a_probe() -> None:
+    steady = precaution().lose(2, in_flight=60)
     steady.sample(in_flight=59)
+    assert steady.phase == "probe_bw_down"
+
+
+def test_while_the_window_is_at_its_bound_the_rate_need_not_grow() -> None:
+    steady = precaution().sample(in_flight=59).sample(in_flight=58)
+    for _ in range(3):
+        steady.sample(acked=1, in_flight=58, window_limited=True, sent_in_flight=50)
+    for _ in range(3):
+        assert steady.phase == "probe_bw_up"
+        steady.sample(in_flight=58)
+    assert steady.phase == "probe_bw_down"
+
+
+def test_the_probe_after_a_loss_is_a_precaution_and_the_next_one_raises_the_bound() -> None:
+    """5.3.3.6; 1, 2, 4 segments in the rounds of UP (5.3.3.5)."""
+    steady = precaution().sample(in_flight=59)
     assert steady.phase == "probe_bw_refill"  # it lost nothing
     steady.sample(in_flight=58)
     assert steady.phase == "probe_bw_up"
@@ -452,6 +497,10 @@ def test_the_probe_after_a_loss_is_a_precaution_and_the_next_one_raises_the_boun
         bounds.append(steady.bbr.state["inflight_longterm"][0])
         assert steady.phase == "probe_bw_up"
     assert bounds == [60, 62, 66, 74]
+    steady.until("probe_bw_down", in_flight=100)  # the rate grows no more
+    for _ in range(3):
+        steady.sample(in_flight=100)
+        assert steady.phase == "probe_bw_down"  # this probe was no precaution
 
 
 def test_probe_rtt_halves_the_flight_for_200_ms_and_a_round() -> None:
@@ -468,6 +517,36 @@ def test_probe_rtt_halves_the_flight_for_200_ms_and_a_round() -> None:
     steady.sample(after=0.02, in_flight=25, ends_round=False)
     assert steady.phase == "probe_bw_cruise"
     assert steady.cwnd >= window
+
+
+def test_the_shortest_round_trip_counts_for_ten_seconds() -> None:
+    """5.3.4.3; ProbeRTT's own one is shorter after five."""
+    steady = Steady().until("probe_bw_cruise")
+    shortest = steady.bbr.state["min_rtt_us"]
+    for after in (5.1, 4.8):
+        steady.sample(after=after, rtt=2 * RTT, ends_round=False)
+        assert steady.bbr.state["min_rtt_us"] == shortest
+    steady.sample(after=0.2, rtt=2 * RTT, ends_round=False)
+    assert steady.bbr.state["min_rtt_us"] == [2 * RTT * 1e6]
+
+
+def test_the_round_trip_is_sought_again_five_seconds_after_probe_rtt() -> None:
+    steady = Steady().until("probe_bw_cruise").sample(after=5.1, rtt=2 * RTT)
+    assert steady.phase == "probe_rtt"
+    for after in (1.0, 0.25):
+        steady.sample(after=after, in_flight=10, rtt=3 * RTT)
+    assert steady.phase == "probe_bw_cruise"
+    steady.sample(after=4.9, rtt=3 * RTT, ends_round=False)
+    assert steady.phase != "probe_rtt"
+    steady.sample(after=0.2, rtt=3 * RTT, ends_round=False)
+    assert steady.phase == "probe_rtt"
+
+
+def test_losses_after_a_probe_that_probe_rtt_ended_bound_nothing() -> None:
+    steady = probing().sample(after=5.2, rtt=2 * RTT, in_flight=60)
+    assert steady.phase == "probe_rtt"
+    steady.sample(in_flight=60).lose(5, in_flight=60)
+    assert steady.bbr.state["inflight_longterm"] == [NO_BOUND]
 
 
 def test_samples_of_probe_rtt_do_not_count_as_the_bandwidth() -> None:
@@ -502,6 +581,24 @@ def test_a_spurious_recovery_returns_to_startup() -> None:
     assert steady.bbr.state["inflight_longterm"] == [NO_BOUND]
     steady.sample(rate=1600)
     assert (steady.phase, steady.gain) == ("startup", 2.77)
+
+
+def test_a_spurious_recovery_does_not_end_probe_rtt() -> None:
+    steady = Steady().sample(rate=400).sample(rate=800)
+    steady.bbr.loss()
+    steady.lose(8).sample(rate=1200, repair="recovery", lost_since=8, sent_in_flight=80, in_flight=90)
+    steady.sample(after=5.2, rtt=2 * RTT, in_flight=90)
+    steady.bbr.undo()
+    assert steady.phase == "probe_rtt"
+    for after in (1.0, 0.25):
+        steady.sample(after=after, in_flight=10)
+    assert steady.phase == "startup"  # where it was before the losses
+    steady = probing()
+    steady.bbr.loss()
+    steady.lose(9).sample(after=5.2, rtt=2 * RTT, in_flight=90)
+    steady.bbr.undo()
+    steady.sample(in_flight=90)
+    assert steady.phase == "probe_rtt"
 
 
 def test_a_spurious_recovery_gives_bounds_back_and_probes_again() -> None:
@@ -548,6 +645,23 @@ def test_the_largest_of_bulk_acknowledgments_enlarges_the_window() -> None:
     for _ in range(3):
         steady.sample(after=0.001, ends_round=False, acked=40)
     assert steady.cwnd == window + 117  # the bandwidth explains 3 of 120
+
+
+def test_bulk_acknowledgments_count_for_five_to_ten_rounds() -> None:
+    """By where in a half of the filter they come."""
+    kept = set()
+    for before in range(5):
+        steady = Steady().until("probe_bw_cruise")
+        for _ in range(2 + before):
+            steady.sample()
+        window, rounds = steady.cwnd, 0
+        for _ in range(3):
+            steady.sample(after=0.001, ends_round=False, acked=40)
+        while steady.cwnd > window:
+            steady.sample(after=0.2)  # in which the bandwidth delivers more than the burst
+            rounds += 1
+        kept.add(rounds)
+    assert kept == {6, 7, 8, 9, 10}
 
 
 def test_it_has_no_place_in_what_asks_for_no_losses() -> None:
