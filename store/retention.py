@@ -35,12 +35,15 @@ class Policy:
 
 
 def at_work() -> ColumnElement[bool]:
-    """Does a job of the capture wait or run, or a check of its steps?"""
-    unfinished = exists().where(Job.capture_id == Capture.id, Job.state.in_((State.queued, State.running)))
-    checked = exists().where(
-        ModelCheck.capture_id == Capture.id, ModelCheck.state.in_((CheckState.queued, CheckState.running))
+    """Does a job of the capture wait or run, or a check of its steps?
+
+    Few are: PostgreSQL finds them once, not for each capture.
+    """
+    unfinished = select(Job.capture_id).where(Job.capture_id.is_not(None), Job.state.in_((State.queued, State.running)))
+    checked = select(ModelCheck.capture_id).where(
+        ModelCheck.capture_id.is_not(None), ModelCheck.state.in_((CheckState.queued, CheckState.running))
     )
-    return or_(unfinished, checked)
+    return or_(Capture.id.in_(unfinished), Capture.id.in_(checked))
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,8 @@ class Due:
                 at_work().label("at_work"),
             )
             .where(Capture.team_id == team_id, self.captures())
-            .subquery()
+            .cte("found")
+            .prefix_with("MATERIALIZED")  # else each column is computed again wherever it is used
         )
         free = ~found.c.at_work
         columns: tuple[Any, ...] = (
