@@ -131,12 +131,12 @@ def test_the_operators_alerts_are_about_metrics_that_there_are(application: Test
     assert len({rule["alert"] for rule in rules}) == len(rules)
 
 
-def test_metrics_tell_what_is_late(application: TestClient, client: TestClient) -> None:  # noqa: F811
+def test_metrics_tell_what_is_late(application: TestClient, other: TestClient) -> None:
     from store.database import engine
 
-    capture = upload(client)["id"]
+    capture = upload(other)["id"]
     wanted = {"name": "x", "measure": "rtt_us", "threshold": 1}
-    alert = client.post("/v1/alerts", json=wanted).json()["id"]
+    alert = other.post("/v1/alerts", json=wanted).json()["id"]
     with engine().begin() as connection:
         for table, column, of, its in (("jobs", "queued_at", "capture_id", capture), ("alerts", "due_at", "id", alert)):
             aged = f"UPDATE {table} SET {column} = now() - interval '1 day' WHERE {of} = :id"
@@ -146,4 +146,4 @@ def test_metrics_tell_what_is_late(application: TestClient, client: TestClient) 
     assert float(told["rewindow_alert_overdue_seconds"]) >= 86400
     assert told['rewindow_dependency_up{dependency="object_store"}'] == "1.0"
     for url in (f"captures/{capture}", f"alerts/{alert}"):
-        assert client.delete(f"/v1/{url}").status_code == 204
+        assert other.delete(f"/v1/{url}").status_code == 204
