@@ -170,6 +170,15 @@ class FairShareOut(Schema):
     """goodput_bps over fair_bps: above 1 it took from the others."""
 
 
+class GroupMemberOut(Schema):
+    """A connection of a group, and when it lived."""
+
+    connection_id: uuid.UUID
+    begin_s: float
+    """Seconds from the capture's first packet to the connection's first one."""
+    duration_s: float
+
+
 class FairnessOut(Schema):
     bottleneck: str
     method: str
@@ -186,6 +195,8 @@ class FairnessOut(Schema):
     that the network limits lives; null where there is none, or analysed before that was computed."""
     shares: list[FairShareOut | None]
     """Of each member; null where nothing tells it. Empty: analysed before that was computed."""
+    members: list[GroupMemberOut]
+    """Of the first members, in the order of `connections`: 40 of each group, and 400 of a capture."""
 
 
 class CaptureDetail(CaptureOut):

@@ -3,8 +3,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain, takewhile
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +16,15 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import audit, filters, limits, privacy, retention, totals
-from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CapturesFound, FairnessOut, SummaryOut
+from api.captures.schemas import (
+    CaptureChange,
+    CaptureDetail,
+    CaptureOut,
+    CapturesFound,
+    FairnessOut,
+    GroupMemberOut,
+    SummaryOut,
+)
 from api.connections.search import uploader
 from api.errors import Conflict, Gone, NotFound, TooLarge
 from api.events import Progress
@@ -28,7 +37,7 @@ from api.security import Caller
 from api.uploads import Upload
 from store import jobs, objects
 from store.deletions import delete_capture
-from store.models import Capture, ConnectionFact, FairnessGroup, Job, JobKind, State, Token
+from store.models import Capture, Connection, ConnectionFact, FairnessGroup, Job, JobKind, State, Token
 from store.retention import copy_deleted
 
 log = structlog.get_logger()
@@ -43,6 +52,7 @@ _ONLY_FROM = (
     " (editcap -F pcapng), or have an owner of the team turn the cut off"
 )
 _OF_COPY = ("object_key", "sha256", "bytes", "payload", "addresses")
+MEMBERS_OF_GROUP_MAX, MEMBERS_MAX = 40, 400
 NEWEST_FIRST = "-created_at"
 _COLUMNS = {"created_at": Capture.created_at, "filename": Capture.filename, "bytes": Capture.bytes}
 _ORDERS = {
@@ -293,11 +303,14 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
     row = (await session.execute(_query(caller).where(Capture.id == capture_id))).one_or_none()
     if row is None:
         raise NotFound("no such capture")
-    groups = await session.scalars(
-        select(FairnessGroup)
-        .where(FairnessGroup.attempt_id == row.Capture.attempt_id)
-        .order_by(FairnessGroup.bottleneck)
-    )
+    groups = (
+        await session.scalars(
+            select(FairnessGroup)
+            .where(FairnessGroup.attempt_id == row.Capture.attempt_id)
+            .order_by(FairnessGroup.bottleneck)
+        )
+    ).all()
+    members = await _first_members(session, row.Capture, groups)
     fairness = [
         FairnessOut(
             bottleneck=g.bottleneck,
@@ -311,10 +324,38 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
             verdict=g.verdict,
             capacity_bps=g.members.get("capacity_bps"),
             shares=g.members.get("shares", []),
+            members=members[g.bottleneck],
         )
         for g in groups
     ]
     return CaptureDetail(**_out(row).model_dump(), fairness=fairness)
+
+
+async def _first_members(
+    session: AsyncSession, capture: Capture, groups: Sequence[FairnessGroup]
+) -> dict[str, list[GroupMemberOut]]:
+    """By bottleneck: an answer does not grow with the number of connections that share one."""
+    numbers: dict[str, list[int]] = {}
+    left = MEMBERS_MAX
+    for group in groups:
+        numbers[group.bottleneck] = group.members["connections"][: min(MEMBERS_OF_GROUP_MAX, left)]
+        left -= len(numbers[group.bottleneck])
+    rows = await session.execute(
+        select(Connection.number, Connection.id, Connection.first_ns, Connection.last_ns).where(
+            Connection.attempt_id == capture.attempt_id, Connection.number.in_(list(chain(*numbers.values())))
+        )
+    )
+    begin_ns = (capture.summary or {}).get("first_ns", 0)
+    found = {
+        row.number: GroupMemberOut(
+            connection_id=row.id,
+            begin_s=(row.first_ns - begin_ns) / 1e9,
+            duration_s=(row.last_ns - row.first_ns) / 1e9,
+        )
+        for row in rows
+    }
+    # Rows are missing where another analysis has taken the place of this one meanwhile.
+    return {name: [found[n] for n in takewhile(found.__contains__, group)] for name, group in numbers.items()}
 
 
 def _progress(query: Select[Any]) -> Select[Any]:

@@ -3499,6 +3499,11 @@ export interface components {
              * @description Of each member; null where nothing tells it. Empty: analysed before that was computed.
              */
             shares: (components["schemas"]["FairShareOut"] | null)[];
+            /**
+             * Members
+             * @description Of the first members, in the order of `connections`: 40 of each group, and 400 of a capture.
+             */
+            members: components["schemas"]["GroupMemberOut"][];
         };
         /**
          * FieldValues
@@ -3626,6 +3631,28 @@ export interface components {
              * @description 5 % of the simulated runs have more.
              */
             high_bytes: number[];
+        };
+        /**
+         * GroupMemberOut
+         * @description A connection of a group, and when it lived.
+         */
+        GroupMemberOut: {
+            /**
+             * Connection Id
+             * Format: uuid
+             * @description Id of the connection.
+             */
+            connection_id: string;
+            /**
+             * Begin S
+             * @description Seconds from the capture's first packet to the connection's first one.
+             */
+            begin_s: number;
+            /**
+             * Duration S
+             * @description Seconds from the first packet to the last.
+             */
+            duration_s: number;
         };
         /**
          * LastOut
@@ -6696,6 +6723,7 @@ export type FieldValues = components['schemas']['FieldValues'];
 export type FindingOut = components['schemas']['FindingOut'];
 export type FirstViolation = components['schemas']['FirstViolation'];
 export type FlightsOut = components['schemas']['FlightsOut'];
+export type GroupMemberOut = components['schemas']['GroupMemberOut'];
 export type LastOut = components['schemas']['LastOut'];
 export type LineOut = components['schemas']['LineOut'];
 export type MarksOut = components['schemas']['MarksOut'];

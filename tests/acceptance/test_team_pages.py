@@ -99,6 +99,13 @@ def test_tables_are_saved_as_files(stack: Services, team: str, signed_in: Page) 
     with page.expect_download() as begun:
         page.get_by_test_id("stored-file").click()
     assert begun.value.path().read_bytes() == (CAPTURES / SITES["berlin"]).read_bytes()
+    (group,) = get(stack, team, f"/v1/captures/{capture['id']}")["fairness"]
+    members = page.get_by_test_id("member")
+    expect(members).to_have_count(len(group["members"]))
+    for member, share in zip(members.all(), group["shares"], strict=True):
+        expect(member).to_contain_text(f"{share['ratio']:.2f}")
+    members.last.get_by_role("link").click()
+    expect(page).to_have_url(f"{stack.address}/connections/{group['members'][-1]['connection_id']}")
     assert page.troubles == []  # type: ignore[attr-defined]
 
 

@@ -65,6 +65,15 @@ def test_capture_from_upload_to_result(analysed: dict[str, Any], client: TestCli
     (group,) = analysed["fairness"]
     assert (group["bottleneck"], group["method"]) == ("detected: sbd #1", "sbd")
     assert group["connections"] == [0, 1]
+    of_capture = client.get(f"/v1/captures/{analysed['id']}/connections").json()["items"]
+    by_number = {c["number"]: c for c in of_capture}
+    assert [m["connection_id"] for m in group["members"]] == [by_number[n]["id"] for n in group["connections"]]
+    for member, number in zip(group["members"], group["connections"], strict=True):
+        begin_s = (by_number[number]["first_ns"] - analysed["summary"]["first_ns"]) / 1e9
+        assert (member["begin_s"], member["duration_s"]) == pytest.approx(
+            (begin_s, (by_number[number]["last_ns"] - by_number[number]["first_ns"]) / 1e9), abs=1e-6
+        )
+    assert max(m["begin_s"] for m in group["members"]) > 0
     assert analysed["summary"]["bottlenecks"] == {"method": "sbd", "undecided": 0, "not_judged": 0}
     connection = client.get(f"/v1/connections/{mptcp(client, analysed)['id']}").json()
     assert connection["bytes"] == 4128768
