@@ -76,6 +76,20 @@ test | fuzz)
 	;;
 esac
 
+# What the lab reads (the kernel's trace points), and where loaded controllers are pinned. Without them both say what is missing.
+mounted() { # mounted TYPE FOLDER
+	[ -d "$2" ] || return 0
+	grep -q " $2 $1 " /proc/mounts || mount -t "$1" "$1" "$2" || echo "rewindow: $2 could not be mounted (type $1)" >&2
+}
+case $what in
+test | lab | kernel)
+	if [ "$(id -u)" = 0 ]; then
+		mounted tracefs /sys/kernel/tracing
+		mounted bpf /sys/fs/bpf
+	fi
+	;;
+esac
+
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
 	echo "rewindow: Python 3.11 or later is needed, this is $(python3 --version)" >&2
 	exit 1
