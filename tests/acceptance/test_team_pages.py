@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -68,6 +69,19 @@ def test_a_cell_of_the_teams_page_leads_to_its_connections(stack: Services, team
     assert page.url == address
     trend = page.locator("[data-testid=trend][data-measure=goodput_bps]")
     expect(trend).to_have_attribute("data-count", str(found["total"]["count"]))
+    files = {}
+    for suffix in ("png", "svg", "csv"):
+        with page.expect_download() as begun:
+            trend.get_by_test_id(f"figure-{suffix}").click()
+        assert begun.value.suggested_filename == f"goodput.{suffix}"
+        files[suffix] = begun.value.path().read_bytes()
+    assert files["png"].startswith(b"\x89PNG")
+    days = get(stack, team, "/v1/aggregates?measure=goodput_bps&group_by=day")["groups"]
+    rows = list(csv.DictReader(files["csv"].decode().splitlines()))
+    assert [float(row["median"]) for row in rows] == [g["percentiles"]["p50"] for g in days]
+    assert [float(row["90 %, to"]) for row in rows] == [g["percentiles"]["p95"] for g in days]
+    drawn = ElementTree.fromstring(files["svg"])
+    assert "median" in "".join(drawn.itertext())
     trend.locator("summary").click()
     trend.get_by_role("link").first.click()
     expect(page.get_by_test_id("connection").first).to_be_visible()

@@ -1,4 +1,5 @@
 // Charts as files.
+import { onCanvas, type Surface } from "./surface";
 
 // A cell that a spreadsheet would take for a formula begins with an apostrophe (OWASP, CSV injection). Numbers are not touched.
 export function cell(value: string | number | null): string {
@@ -16,4 +17,18 @@ export function save(name: string, content: Blob | string, type = "text/plain") 
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+// Twice as many pixels as on the page, for paper and for screens that show that many.
+export function savePng(name: string, width: number, height: number, ground: string, draw: (surface: Surface) => void) {
+  const canvas = document.createElement("canvas");
+  canvas.width = width * 2;
+  canvas.height = height * 2;
+  const ctx = canvas.getContext("2d");
+  if (!ctx) return;
+  ctx.scale(2, 2);
+  const surface = onCanvas(ctx);
+  surface.bars([0, 0, width, height], ground);
+  draw(surface);
+  canvas.toBlob((blob) => blob && save(name, blob));
 }
