@@ -83,7 +83,7 @@ def test_a_cell_of_the_teams_page_leads_to_its_connections(stack: Services, team
     drawn = ElementTree.fromstring(files["svg"])
     assert "median" in "".join(drawn.itertext())
     trend.locator("summary").click()
-    trend.get_by_role("link").first.click()
+    trend.get_by_role("listitem").get_by_role("link").first.click()
     expect(page.get_by_test_id("connection").first).to_be_visible()
     assert {"from", "to"} <= query(page).keys()
     assert page.troubles == []  # type: ignore[attr-defined]
