@@ -123,6 +123,7 @@ class RetentionOut(Schema):
     metrics_days: int | None
     """Captures with all that was derived from them; null: for ever."""
     due: DueOut
+    """What would be deleted now."""
 
 
 class MemberOut(Schema):

@@ -4759,6 +4759,7 @@ export interface components {
              * @description Captures with all that was derived from them; null: for ever.
              */
             metrics_days: number | null;
+            /** @description What would be deleted now. */
             due: components["schemas"]["DueOut"];
         };
         /**
