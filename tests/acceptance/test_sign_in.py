@@ -63,6 +63,7 @@ def test_a_person_signs_in_where_everybody_does(address: str, page: Page) -> Non
     assert page.url == place
     (cookie,) = (c for c in page.context.cookies(address) if c["name"].startswith("rewindow_session"))
     assert cookie["httpOnly"]
+    page.wait_for_load_state("networkidle")  # else a request of this page is refused, before the click
     with engine().begin() as connection:
         connection.execute(delete(BrowserSession))
     page.get_by_role("link", name="captures").click()
