@@ -26,6 +26,13 @@ def committed(*folders: str) -> set[str]:
     return {name for name in listed if (ROOT / name).exists()}
 
 
+def test_lock_files_hold_no_addresses() -> None:
+    """Where packages come from is the machine's to say."""
+    locks = [n for n in committed() if n.endswith((".lock", "package-lock.json"))]
+    assert {Path(n).name for n in locks} >= {"run.lock", "test.lock", "installer.lock", "package-lock.json"}
+    assert [n for n in locks if "://" in (ROOT / n).read_text()] == []
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
