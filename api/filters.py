@@ -8,18 +8,18 @@ from __future__ import annotations
 import inspect
 import ipaddress
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
-from sqlalchemy import ColumnElement, Select, and_, cast, exists, func, or_, select
+from sqlalchemy import ColumnElement, and_, cast, exists, or_, select
 from sqlalchemy.dialects.postgresql import INET
 
 from api.errors import BadRequest
 from api.schemas import Schema
-from api.security import Caller
+from store import facts
 from store.models import Capture, ConnectionFact, QualityRecord, Subflow, Verdict
 
 SEVERAL_MAX = 16
@@ -147,15 +147,12 @@ def _from_query() -> Callable[..., Filters]:
 
 from_query = _from_query()
 
-RTT_INFLATION: ColumnElement[Any] = cast(ConnectionFact.rtt_us, ConnectionFact.goodput_bps.type) / func.nullif(
-    ConnectionFact.rtt_min_us, 0
-)
 _RANGES: dict[str, ColumnElement[Any]] = {
     "bytes": ConnectionFact.bytes.expression,
     "duration_s": ConnectionFact.duration_s.expression,
     "completion_s": ConnectionFact.completion_s.expression,
     "rtt_us": ConnectionFact.rtt_us.expression,
-    "rtt_inflation": RTT_INFLATION,
+    "rtt_inflation": facts.RTT_INFLATION,
     "retransmission_rate": ConnectionFact.retransmission_rate.expression,
     "goodput_bps": ConnectionFact.goodput_bps.expression,
     "subflow_count": ConnectionFact.subflow_count.expression,
@@ -196,14 +193,20 @@ def of_captures(wanted: Filters) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def of_connections(wanted: Filters) -> list[ColumnElement[bool]]:
-    """Conditions on `connection_facts`."""
+def periods(wanted: Filters) -> Sequence[facts.Period]:
+    """When the connections began."""
+    if not (wanted.from_ or wanted.to):
+        return facts.ALWAYS
+    begin, end = (None if time is None else nanoseconds(time) for time in (wanted.from_, wanted.to))
+    return [(begin, end)]
+
+
+def of_connections(wanted: Filters, *, times: bool = True) -> list[ColumnElement[bool]]:
+    """Conditions on `connection_facts`; times: also that of `periods`."""
     conditions: list[ColumnElement[bool]] = []
     fact = ConnectionFact
-    if wanted.from_:
-        conditions.append(fact.first_ns >= nanoseconds(wanted.from_))
-    if wanted.to:
-        conditions.append(fact.first_ns < nanoseconds(wanted.to))
+    if times and (wanted.from_ or wanted.to):
+        conditions.append(facts.during(fact.first_ns, periods(wanted)))
     if wanted.kind:
         conditions.append(fact.kind == wanted.kind)
     if wanted.sender_algorithm:
@@ -248,13 +251,3 @@ def nanoseconds(time: datetime) -> int:
     """Since 1970, within the range of a column of PostgreSQL."""
     since_epoch = (time - _EPOCH) // timedelta(microseconds=1) * 1000
     return max(-_INTEGER_MAX, min(since_epoch, _INTEGER_MAX))
-
-
-def facts(caller: Caller, *columns: Any) -> Select[Any]:
-    """Facts of the connections that the team sees: those of the attempts that its captures name."""
-    return (
-        select(*columns)
-        .select_from(ConnectionFact)
-        .join(Capture, Capture.attempt_id == ConnectionFact.attempt_id)
-        .where(Capture.team_id == caller.team_id, ConnectionFact.team_id == caller.team_id)
-    )

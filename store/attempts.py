@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection as DatabaseConnection
 from sqlalchemy import delete, exists, func, insert, select, text, update
 
-from store import jobs
+from store import histograms, jobs
 from store.database import engine
 from store.jobs import Claim, JobLost
 from store.models import Attempt, Capture, Connection, ConnectionFact, FairnessGroup, Job, State, Subflow
@@ -72,6 +72,8 @@ def publish(database: DatabaseConnection, taken: Claim, attempt_id: int, **value
     values: further columns of the capture.
     """
     jobs.hold(database, taken)
+    days = histograms.kept_days(attempt_id).scalar_subquery()
+    database.execute(update(Attempt).where(Attempt.id == attempt_id).values(days=days))
     database.execute(
         update(Capture)
         .where(Capture.id == taken.subject_id)

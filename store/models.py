@@ -235,7 +235,10 @@ class Attempt(Base):
     """
 
     __tablename__ = "attempts"
-    __table_args__ = (UniqueConstraint("job_id", "fence"),)
+    __table_args__ = (
+        UniqueConstraint("job_id", "fence"),
+        Index("ix_attempts_without_days", "id", postgresql_where=text("days IS NULL")),
+    )
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     capture_id: Mapped[uuid.UUID]
@@ -244,6 +247,9 @@ class Attempt(Base):
     """Of the claim that writes it."""
     labels: Mapped[list[str]]
     """The algorithms that were replayed over every connection: the order of `Subflow.windows`."""
+    days: Mapped[list[int] | None] = mapped_column(ARRAY(Integer))
+    """UTC days since 1970 on which its connections began. None: it is not published, or they are too many for
+    histograms (store/histograms.py)."""
     created_at: Mapped[datetime] = _created()
     closed_at: Mapped[datetime | None]
     """Since when no worker may write rows of it, because it is being removed."""
@@ -490,6 +496,47 @@ class ConnectionFact(Base):
     mean_windows: Mapped[list[float] | None] = mapped_column(ARRAY(REAL))
     """Sum over the subflows of the mean cwnd in segments under each of the attempt's algorithms; NaN for one without
     rows, None where none has any."""
+
+
+class DayHistogram(Base):
+    """The values of one measure on one day of a team, divided or not (store/histograms.py), that are of one group."""
+
+    __tablename__ = "day_histograms"
+
+    team_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    measure: Mapped[str] = mapped_column(primary_key=True)
+    divided: Mapped[bool] = mapped_column(primary_key=True)
+    """By kind, sender_algorithm and site? Else the row has all values of the day, and none of these."""
+    day: Mapped[int] = mapped_column(Integer, primary_key=True)
+    """Since 1970, UTC."""
+    place: Mapped[int] = mapped_column(Integer, primary_key=True)
+    """Nothing but a number among the rows that are alike so far."""
+    kind: Mapped[str | None]
+    sender_algorithm: Mapped[str | None]
+    site: Mapped[str | None]
+    unreliable: Mapped[bool]
+    count: Mapped[int] = mapped_column(Integer)
+    """Of values."""
+    missing: Mapped[int] = mapped_column(Integer)
+    """Of connections without one."""
+    total: Mapped[float | None]
+    """The sum of the values. None, as `least` and `most`: there is none."""
+    least: Mapped[float | None]
+    most: Mapped[float | None]
+    buckets: Mapped[bytes] = mapped_column(LargeBinary)
+    """Of each bucket that has values its number, and how many: two 32-bit integers, big-endian; ascending."""
+
+
+class StaleDay(Base):
+    """A day of a team whose histograms may not be those of its facts. Each change adds a row, so that none waits for
+    another one."""
+
+    __tablename__ = "stale_days"
+    __table_args__ = (Index("ix_stale_days_of_team", "team_id", "day"),)
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    team_id: Mapped[uuid.UUID]
+    day: Mapped[int] = mapped_column(Integer)
 
 
 class Replay(Base):

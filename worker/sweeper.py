@@ -1,5 +1,5 @@
 """The sweeper, `python -m worker.sweeper`: wakes workers for jobs whose message was lost, whose worker died or whose
-pause is over. A second thread removes what nobody can see any more, which may take long."""
+pause is over. A second thread does what may take long: it removes what nobody can see any more, and counts histograms."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from store import attempts, jobs, logs, objects
 from store.database import engine
 from store.heartbeat import beat
+from store.histograms import Refresher
 from store.outages import Dependency
 from store.settings import settings
 from worker.collector import collect_once, forget_audit_events, forget_dead_uploads, remove_deleted
@@ -26,6 +27,8 @@ log = structlog.get_logger()
 
 _REMOVE_S = 5.0
 """Rows are removed for so long before the next objects are looked for."""
+_REFRESH_S = 5.0
+"""Histograms are counted for so long before something else has its turn."""
 
 
 class Sweeps:
@@ -144,6 +147,18 @@ class _Retention:
             self._last = time.monotonic()
 
 
+class _Refreshes:
+    """Counts the histograms of stale days again."""
+
+    def __init__(self) -> None:
+        self._refresher = Refresher()
+
+    def __call__(self) -> None:
+        counted = self._refresher(_REFRESH_S)
+        if counted:
+            log.info("histograms.counted", days=counted)
+
+
 def _repeat(stop: threading.Event, *steps: Callable[[], object]) -> None:
     """Takes the steps in turn, until it is stopped. One that fails is taken again with the next round."""
     while not stop.is_set():
@@ -162,7 +177,7 @@ def main() -> None:
         signal.signal(number, lambda *_: stop.set())
     remover = threading.Thread(
         target=_repeat,
-        args=(stop, StoreWatch(), _Retention(), lambda: remove_once(_REMOVE_S), _Collector()),
+        args=(stop, StoreWatch(), _Refreshes(), _Retention(), lambda: remove_once(_REMOVE_S), _Collector()),
         name="remover",
     )
     remover.start()

@@ -1,8 +1,4 @@
-"""Histograms with fixed buckets whose borders grow by 2 %: a bucket's middle is off by at most 1 % of any value in it.
-
-Bucket 0 has what is smaller than `LEAST`, without its sign; bucket n > 0 begins at LEAST * GROWTH^(n-1), and -n has the
-same values below zero. The numbers of buckets grow with the values.
-"""
+"""Histograms with the buckets of store/histograms.py, as answers have them."""
 
 from __future__ import annotations
 
@@ -11,20 +7,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Integer, case, cast, func, literal
+from store.histograms import GROWTH, LEAST
 
-GROWTH = 1.02
-LEAST = 1e-9
 PERCENTILES = (5, 25, 50, 75, 95, 99)
-
-
-def bucket(value: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Of a value of PostgreSQL, float8."""
-    size = func.abs(value)
-    place = cast(func.floor(func.ln(size / literal(LEAST, Float(53))) / literal(math.log(GROWTH), Float(53))), Integer)
-    return case((size < LEAST, 0), (value < 0, -1 - place), else_=1 + place)
 
 
 def borders(number: int) -> tuple[float, float]:
@@ -48,6 +34,14 @@ class Histogram:
 
     numbers: Sequence[int]
     counts: Sequence[int]
+
+    @classmethod
+    def of(cls, numbers: Sequence[int], counts: Sequence[int]) -> Histogram:
+        """numbers: ascending; those of reliable and unreliable values may be the same."""
+        sums: dict[int, int] = {}
+        for number, count in zip(numbers, counts, strict=True):
+            sums[number] = sums.get(number, 0) + count
+        return cls(list(sums), list(sums.values()))
 
     def percentile(self, percent: float) -> float:
         """The middle of the bucket that has the value of this rank, of at least one value."""

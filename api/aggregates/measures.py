@@ -13,17 +13,14 @@ from sqlalchemy import (
     Integer,
     Select,
     and_,
-    any_,
     case,
     cast,
     column,
     false,
     func,
-    literal,
-    select,
     true,
 )
-from sqlalchemy.dialects.postgresql import JSONB, distinct_on
+from sqlalchemy.dialects.postgresql import JSONB
 
 from api import filters
 from api.connections.search import selected
@@ -31,10 +28,8 @@ from api.dimensions import Dimension
 from api.errors import Unprocessable
 from api.filters import Filters
 from api.security import Caller
-from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, QualityRecord, State, WhatIf
-
-SHORT_BYTES = 1_000_000
-"""Flows that send less are short ones."""
+from store import facts
+from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, State, WhatIf
 
 
 @dataclass(frozen=True)
@@ -47,18 +42,12 @@ class Measure:
     of_captures: bool = False
 
 
-def _made_unreliable(result: str) -> ColumnElement[bool]:
-    """Few rows of `qualities` are asked once: a join would look at an array for each connection."""
-    of_result = select(QualityRecord.id).where(literal(result) == any_(QualityRecord.unreliable))
-    return ConnectionFact.quality_id.in_(of_result)
-
-
-def _of_connections(unit: str, value: ColumnElement[Any], result: str, *conditions: ColumnElement[bool]) -> Measure:
+def _of_facts(of: facts.Measured) -> Measure:
     def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
-        unreliable = _made_unreliable(result).label("unreliable")
-        return selected(caller, wanted, value.label("value"), unreliable, *columns).where(*conditions)
+        conditions = (*filters.of_captures(wanted), *filters.of_connections(wanted, times=False))
+        return of.rows(caller.team_id, columns, *conditions, periods=filters.periods(wanted))
 
-    return Measure(unit, rows)
+    return Measure(of.unit, rows, of.of_captures)
 
 
 def _of_windows(algorithm: str) -> Measure:
@@ -66,31 +55,11 @@ def _of_windows(algorithm: str) -> Measure:
     value = func.nullif(ConnectionFact.mean_windows[place], cast("NaN", Float))
 
     def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
-        unreliable = _made_unreliable("windows").label("unreliable")
+        unreliable = facts.made_unreliable("windows").label("unreliable")
         query = selected(caller, wanted, value.label("value"), unreliable, *columns)
         return query.join(Attempt, Attempt.id == ConnectionFact.attempt_id)
 
     return Measure("segments", rows)
-
-
-def _of_group(value: ColumnElement[Any]) -> Measure:
-    """A value for each fairness group of which the filters select a member; its time is that of its first member."""
-
-    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
-        numbers = func.jsonb_array_elements_text(FairnessGroup.members["connections"])
-        members = numbers.table_valued(column("value")).alias("m")
-        is_member = ConnectionFact.number == cast(members.c.value, Integer)
-        query = selected(
-            caller, wanted, value.label("value"), (FairnessGroup.verdict == "poor").label("unreliable"), *columns
-        )
-        return (
-            query.join(FairnessGroup, FairnessGroup.attempt_id == ConnectionFact.attempt_id)
-            .join(members, is_member)
-            .ext(distinct_on(FairnessGroup.attempt_id, FairnessGroup.bottleneck))
-            .order_by(FairnessGroup.attempt_id, FairnessGroup.bottleneck, ConnectionFact.first_ns)
-        )
-
-    return Measure("1", rows, of_captures=True)
 
 
 def _of_fair_share(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
@@ -137,18 +106,8 @@ def _of_harm(algorithm: str | None) -> Measure:
     return Measure("1", rows)
 
 
-_FACT = ConnectionFact
 _FIXED = {
-    "goodput_bps": _of_connections("bit/s", _FACT.goodput_bps.expression, "goodput"),
-    "completion_short_s": _of_connections(
-        "s", _FACT.completion_s.expression, "completion", _FACT.bytes > 0, _FACT.bytes < SHORT_BYTES
-    ),
-    "completion_long_s": _of_connections("s", _FACT.completion_s.expression, "completion", _FACT.bytes >= SHORT_BYTES),
-    "retransmission_rate": _of_connections("1", _FACT.retransmission_rate.expression, "retransmissions"),
-    "rtt_us": _of_connections("us", cast(_FACT.rtt_us, Float(53)), "rtt"),
-    "rtt_inflation": _of_connections("1", filters.RTT_INFLATION, "rtt"),
-    "jain": _of_group(FairnessGroup.jain.expression),
-    "mptcp_to_tcp_ratio": _of_group(FairnessGroup.mptcp_to_tcp_ratio.expression),
+    **{name: _of_facts(measure) for name, measure in facts.MEASURES.items()},
     "fair_share_ratio": Measure("1", _of_fair_share),
     "harm": _of_harm(None),
 }

@@ -31,7 +31,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import dimensions, filters
-from api.aggregates import histograms, measures
+from api.aggregates import histograms, maintained, measures
 from api.aggregates.histograms import PERCENTILES, Histogram
 from api.aggregates.schemas import (
     AggregateOut,
@@ -50,6 +50,7 @@ from api.dimensions import Dimension
 from api.errors import Unprocessable
 from api.filters import Filters
 from api.security import Caller
+from store import histograms as kept
 from store.models import Capture, ConnectionFact, QualityRecord
 
 COMPARED = (
@@ -76,6 +77,15 @@ async def find(
     if len({d.name for d in by}) < len(by):
         raise Unprocessable("group_by names a dimension twice")
     measures.check(measure, name, by)
+    summed = await maintained.find(session, caller, wanted, name, by, include_unreliable)
+    if summed is not None:
+        return AggregatesOut(
+            measure=name,
+            unit=measure.unit,
+            total=_aggregate([], summed.total, histogram),
+            groups=[_aggregate(_shown(by, g.key), g, histogram) for g in summed.best(by, limit)],
+            groups_total=len(summed.groups),
+        )
     rows = _with_qualities(measure.rows(caller, wanted, _keys(by)), by)
     found = await session.execute(_grouped(rows, by, include_unreliable, limit))
     groups, total, count = [], _nothing(), 0
@@ -84,7 +94,8 @@ async def find(
             total = _aggregate([], row, histogram)
         else:
             count = row.groups_total
-            groups.append((row.place, _aggregate(_shown(by, row), row, histogram)))
+            key = [getattr(row, f"key{place}") for place in range(len(by))]
+            groups.append((row.place, _aggregate(_shown(by, key), row, histogram)))
     groups.sort(key=lambda item: item[0])
     return AggregatesOut(
         measure=name, unit=measure.unit, total=total, groups=[g for _, g in groups], groups_total=count
@@ -105,7 +116,7 @@ def _grouped(rows: Select[Any], by: Sequence[Dimension], include_unreliable: boo
     """A row for each group that is shown, and one for all; each with its buckets, and how many values they have."""
     scanned = rows.subquery("scanned")
     keys = [scanned.c[f"key{place}"] for place in range(len(by))]
-    bucket = histograms.bucket(scanned.c.value)
+    bucket = kept.bucket(scanned.c.value)
     cells = (
         select(
             *keys,
@@ -179,9 +190,8 @@ def _sums(cells: Any, include_unreliable: bool) -> list[ColumnElement[Any]]:
     ]
 
 
-def _shown(by: Sequence[Dimension], row: Any) -> list[str | None]:
-    values = [getattr(row, f"key{place}") for place in range(len(by))]
-    return [_time(v) if d.is_time else v for d, v in zip(by, values, strict=True)]
+def _shown(by: Sequence[Dimension], key: Sequence[Any]) -> list[str | None]:
+    return [_time(v) if d.is_time else v for d, v in zip(by, key, strict=True)]
 
 
 def _time(ns: int) -> str:
@@ -198,7 +208,7 @@ def _nothing() -> AggregateOut:
 
 
 def _aggregate(key: list[str | None], row: Any, histogram: bool) -> AggregateOut:
-    found = Histogram(row.buckets or (), row.counts or ())
+    found = Histogram.of(row.buckets or (), row.counts or ())
     counts = {"key": key, "count": row.valid, "unreliable": row.unreliable, "missing": row.missing}
     shown = None
     if histogram:

@@ -18,6 +18,7 @@ from api.connections.schemas import ConnectionFound, ConnectionsFound, UploaderO
 from api.filters import Filters
 from api.pages import Page, decode, encode, foreign
 from api.security import Caller
+from store import facts
 from store.models import Capture, Connection, ConnectionFact, QualityRecord, Token
 
 Column = Literal[
@@ -28,7 +29,7 @@ Column = Literal[
 SORTS = [sign + name for name in get_args(Column) for sign in ("", "-")]
 
 _OF_TABLES: dict[str, ColumnElement[Any]] = {
-    "rtt_inflation": filters.RTT_INFLATION,
+    "rtt_inflation": facts.RTT_INFLATION,
     "verdict": QualityRecord.verdict.expression,
     "uploaded_at": Capture.created_at.expression,
     "filename": Capture.filename.expression,
@@ -122,7 +123,7 @@ _KINDS: dict[str, type] = {
 
 def selected(caller: Caller, wanted: Filters, *columns: Any) -> Select[Any]:
     """Of the facts of the connections that the filters select. Raises BadRequest."""
-    return filters.facts(caller, *columns).where(*filters.of_captures(wanted), *filters.of_connections(wanted))
+    return facts.facts(caller.team_id, *columns).where(*filters.of_captures(wanted), *filters.of_connections(wanted))
 
 
 async def find(
@@ -171,7 +172,7 @@ async def _items(session: AsyncSession, caller: Caller, keys: list[tuple[int, in
         return []
     entities: tuple[Any, ...] = (ConnectionFact, Connection, Capture, QualityRecord, Token.name)
     query = (
-        filters.facts(caller, *entities)
+        facts.facts(caller.team_id, *entities)
         .join(
             Connection,
             and_(Connection.attempt_id == ConnectionFact.attempt_id, Connection.number == ConnectionFact.number),

@@ -52,6 +52,7 @@ from api.sweeps.schemas import (
 )
 from api.whatifs import service as whatifs
 from api.whatifs import settings
+from store import facts
 from store.models import Capture, Connection, ConnectionFact, Fit, Job, JobKind, State, Sweep, SweepWhatIf, WhatIf
 
 WHATIFS_MAX = 2000
@@ -132,8 +133,8 @@ async def _select(session: AsyncSession, caller: Caller, wanted: SelectionIn, ea
     """each: what-ifs of one connection. Raises BadRequest, Unprocessable."""
     if not wanted.model_fields_set or not any(getattr(wanted, name) for name in wanted.model_fields_set):
         raise Unprocessable("the selection is empty: give filters or connection_ids")
-    query = filters.facts(
-        caller,
+    query = facts.facts(
+        caller.team_id,
         Connection.id,
         Capture.id.label("capture_id"),
         ConnectionFact.number,

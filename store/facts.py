@@ -1,0 +1,140 @@
+"""What is measured of connections and of groups of them, from one narrow row for each connection.
+
+A measure's value has one time: adjacent periods have all values of both, and none twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Integer,
+    Select,
+    and_,
+    any_,
+    cast,
+    column,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import distinct_on
+
+from store.models import Capture, ConnectionFact, FairnessGroup, QualityRecord
+
+SHORT_BYTES = 1_000_000
+"""Flows that send less are short ones."""
+
+Period = tuple[int | None, int | None]
+"""From the first on, and before the second: nanoseconds since 1970; None: without a bound."""
+ALWAYS: Sequence[Period] = ((None, None),)
+
+RTT_INFLATION: ColumnElement[Any] = cast(ConnectionFact.rtt_us, Float(53)) / func.nullif(ConnectionFact.rtt_min_us, 0)
+SITE: ColumnElement[Any] = Capture.tags["site"].astext
+
+
+def facts(team_id: uuid.UUID, *columns: Any) -> Select[Any]:
+    """Facts of the connections that the team sees: those of the attempts that its captures name."""
+    return (
+        select(*columns)
+        .select_from(ConnectionFact)
+        .join(Capture, Capture.attempt_id == ConnectionFact.attempt_id)
+        .where(Capture.team_id == team_id, ConnectionFact.team_id == team_id)
+    )
+
+
+def during(time: Any, periods: Sequence[Period]) -> ColumnElement[bool]:
+    """Is the time in one of them?"""
+    return or_(false(), *(_within(time, period) for period in periods))
+
+
+def _within(time: Any, period: Period) -> ColumnElement[bool]:
+    begin, end = period
+    return and_(true(), *([time >= begin] if begin is not None else []), *([time < end] if end is not None else []))
+
+
+def made_unreliable(result: str) -> ColumnElement[bool]:
+    """Few rows of `qualities` are asked once: a join would look at an array for each connection."""
+    of_result = select(QualityRecord.id).where(literal(result) == any_(QualityRecord.unreliable))
+    return ConnectionFact.quality_id.in_(of_result)
+
+
+@dataclass(frozen=True)
+class OfConnections:
+    """A value for each connection. result: what a finding must make unreliable, for the value to be so. conditions:
+    which connections have it at all."""
+
+    unit: str
+    value: ColumnElement[Any]
+    result: str
+    conditions: tuple[ColumnElement[bool], ...] = ()
+    of_captures = False
+
+    def rows(
+        self, team_id: uuid.UUID, columns: Sequence[Any], *where: ColumnElement[bool], periods: Sequence[Period]
+    ) -> Select[Any]:
+        """The columns `value` and `unreliable`, and further ones of facts and captures, for each connection that the
+        conditions select."""
+        unreliable = made_unreliable(self.result).label("unreliable")
+        query = facts(team_id, self.value.label("value"), unreliable, *columns).where(*self.conditions, *where)
+        return query if periods is ALWAYS else query.where(during(ConnectionFact.first_ns, periods))
+
+
+@dataclass(frozen=True)
+class OfGroups:
+    """A value for each fairness group of which the conditions select a member. Its time, and what else is asked of a
+    connection, is that of the first of these members."""
+
+    unit: str
+    value: ColumnElement[Any]
+    of_captures = True
+
+    def rows(
+        self, team_id: uuid.UUID, columns: Sequence[Any], *where: ColumnElement[bool], periods: Sequence[Period]
+    ) -> Select[Any]:
+        """As of connections."""
+        numbers = func.jsonb_array_elements_text(FairnessGroup.members["connections"])
+        members = numbers.table_valued(column("value")).alias("m")
+        unreliable = (FairnessGroup.verdict == "poor").label("unreliable")
+        first = ConnectionFact.first_ns.label("first_member_ns")
+        query = (
+            facts(team_id, self.value.label("value"), unreliable, *columns, first)
+            .join(FairnessGroup, FairnessGroup.attempt_id == ConnectionFact.attempt_id)
+            .join(members, ConnectionFact.number == cast(members.c.value, Integer))
+            .where(*where)
+            .ext(distinct_on(FairnessGroup.attempt_id, FairnessGroup.bottleneck))
+            .order_by(FairnessGroup.attempt_id, FairnessGroup.bottleneck, ConnectionFact.first_ns)
+        )
+        if periods is ALWAYS:
+            return query
+        then = select(ConnectionFact.attempt_id).where(
+            ConnectionFact.team_id == team_id, during(ConnectionFact.first_ns, periods)
+        )
+        of_each = query.where(FairnessGroup.attempt_id.in_(then)).subquery("of_each")
+        return select(*of_each.c).where(during(of_each.c.first_member_ns, periods))
+
+
+Measured = OfConnections | OfGroups
+
+_FACT = ConnectionFact
+MEASURES: dict[str, Measured] = {
+    "goodput_bps": OfConnections("bit/s", _FACT.goodput_bps.expression, "goodput"),
+    "completion_short_s": OfConnections(
+        "s", _FACT.completion_s.expression, "completion", (_FACT.bytes > 0, _FACT.bytes < SHORT_BYTES)
+    ),
+    "completion_long_s": OfConnections("s", _FACT.completion_s.expression, "completion", (_FACT.bytes >= SHORT_BYTES,)),
+    "retransmission_rate": OfConnections("1", _FACT.retransmission_rate.expression, "retransmissions"),
+    "rtt_us": OfConnections("us", cast(_FACT.rtt_us, Float(53)), "rtt"),
+    "rtt_inflation": OfConnections("1", RTT_INFLATION, "rtt"),
+    "jain": OfGroups("1", FairnessGroup.jain.expression),
+    "mptcp_to_tcp_ratio": OfGroups("1", FairnessGroup.mptcp_to_tcp_ratio.expression),
+}
+"""What the team's page shows."""
