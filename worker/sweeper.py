@@ -1,5 +1,5 @@
 """The sweeper, `python -m worker.sweeper`: wakes workers for jobs whose message was lost, whose worker died or whose
-pause is over. A second thread does what may take long: it removes what nobody can see any more, and counts histograms."""
+pause is over. A second thread removes what nobody can see any more and counts histograms, which may take long."""
 
 from __future__ import annotations
 
