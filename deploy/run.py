@@ -33,7 +33,8 @@ import psycopg
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-READY_S = 60.0
+READY_S = 180.0
+"""The start of the API takes seconds, and a minute on a machine whose cores are all taken."""
 RESTART_S, RESTART_MOST_S = 0.5, 30.0
 """Pause before a process that ended is started again. Each further pause is twice as long, up to the second number."""
 STEADY_S = 60.0
@@ -425,7 +426,7 @@ class Services:
 
     def ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.address}/readyz", timeout=2) as response:
+            with urllib.request.urlopen(f"{self.address}/readyz", timeout=10) as response:
                 return bool(response.status == 200)
         except (urllib.error.URLError, OSError):
             return False

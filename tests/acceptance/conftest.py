@@ -17,13 +17,16 @@ ARGUMENTS = [
 @pytest.fixture(scope="package")
 def stack(services: Services) -> Iterator[Services]:
     """API, worker and sweeper as processes, beside the session's PostgreSQL and Redis."""
-    services.start_worker(concurrency=1)
-    services.start_checker()
-    services.start_sweeper()
-    services.start_api()
-    yield services
-    for name in ("api", "sweeper", "checker", "worker"):
-        stop_process(services.processes.pop(name))  # other tests run jobs themselves
+    try:
+        services.start_worker(concurrency=1)
+        services.start_checker()
+        services.start_sweeper()
+        services.start_api()
+        yield services
+    finally:  # other tests run jobs themselves: also where the start failed, nothing may go on that would take them
+        for name in ("api", "sweeper", "checker", "worker"):
+            if process := services.processes.pop(name, None):
+                stop_process(process)
 
 
 @pytest.fixture(scope="module")
