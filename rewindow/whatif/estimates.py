@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from rewindow.whatif.network import Bottleneck, mtu_bytes
 from rewindow.whatif.observation import ObservedSubflow
+from rewindow.whatif.round_trips import Member, base_rtts_s
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +42,13 @@ _EXACT_SD, _BUSY_SD, _SHORTLY_BUSY_SD, _GLIMPSED_SD = 0.005, 0.015, 0.04, 0.1
 """Of the estimate's error in the logarithm of a rate: of regular ACKs, of long busy windows, of shorter ones, of other
 ACKs beside a queue; as bench/predictions.py printed them for networks whose truth is known."""
 _LONG_WINDOW_S = 2.0
+
+_UNMARKED_TIMES, _MARKS_TELL = 3.0, 3
+"""Round trips without a mark, and marks after such."""
+_FIRST_MARKED = 25.0
+"""A percentile of the waits of marked packets."""
+_IN_TRANSMISSION = 0.5
+"""Of a packet: what is left of the one in transmission, on the mean, when another one comes. It is not in the queue."""
 
 _STEP_WINDOW_S, _STEP_PACKETS = 0.25, 30
 """Steps of the rate are looked for in windows of this length, or longer where they had fewer packets."""
@@ -84,15 +92,16 @@ class _Shared:
     queued_s: Array
 
 
-def _merged(subflows: Sequence[tuple[ObservedSubflow, str]]) -> _Shared:
+def _merged(subflows: Sequence[Member], bases_s: Sequence[float | None]) -> _Shared:
+    """bases_s: for each subflow the round trip without queue."""
     times, sizes, sampled, queued = [], [], [], []
-    for s, kind in subflows:
+    for (s, kind), base_s in zip(subflows, bases_s, strict=True):
         times.append(s.series.time_s)
         sizes.append(s.series.delivered * mtu_bytes(s, kind))
         known = ~np.isnan(s.series.rtt_s) & ~_late(s)
-        if s.sees_queues and s.base_rtt_s is not None:
+        if s.sees_queues and base_s is not None:
             sampled.append(s.series.time_s[known])
-            queued.append(np.maximum(s.series.rtt_s[known] - s.base_rtt_s, 0))
+            queued.append(np.maximum(s.series.rtt_s[known] - base_s, 0))
     none: list[Array] = [np.empty(0)]
     time, size = np.concatenate(times or none), np.concatenate(sizes or none)
     at, wait = np.concatenate(sampled or none), np.concatenate(queued or none)
@@ -225,9 +234,21 @@ def _least_waits(shared: _Shared, starts: Array, window_s: float) -> Array:
     return found
 
 
-def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
-    """Of the bottleneck that these subflows share. The kind of its connection stands beside each."""
-    shared = _merged(subflows)
+def _at_one_rate(shared: _Shared, factors: tuple[tuple[float, float], ...]) -> _Shared:
+    """Waits as long as the same packets take at the rate that the factors are of.
+
+    When a step came is known roughly.
+    """
+    if not factors:
+        return shared
+    entered = _factor_at(factors, shared.queue_time_s - shared.queued_s - _STEP_LASTS_S)
+    scale = np.minimum(_factor_at(factors, shared.queue_time_s), entered)
+    return replace(shared, queued_s=shared.queued_s * scale)
+
+
+def estimate(subflows: Sequence[Member]) -> Estimate:
+    """Of the bottleneck that these subflows share."""
+    shared = _merged(subflows, [s.shortest_rtt_s for s, _ in subflows])
     packet = float(np.mean([mtu_bytes(s, kind) for s, kind in subflows]))
     rate, window_s = _rate(shared, packet)
     busy, factors = window_s is not None, tuple[tuple[float, float], ...]()
@@ -236,36 +257,31 @@ def estimate(subflows: Sequence[tuple[ObservedSubflow, str]]) -> Estimate:
         steady, factors = _factors(shared, packet)
         if factors:
             rate, busy, rate_sd = steady, True, _BUSY_SD
-            # From here on a wait is what as many packets take at the steady rate. When a step came is known roughly.
-            entered = _factor_at(factors, shared.queue_time_s - shared.queued_s - _STEP_LASTS_S)
-            shared = replace(
-                shared, queued_s=shared.queued_s * np.minimum(_factor_at(factors, shared.queue_time_s), entered)
-            )
     if not rate:
         return Estimate(Bottleneck(1e6, None, None, 0.0), False, None, False, False, 0, 0.0, packet)
-    glimpsed, regular = _rate_between_acks(shared, packet)
+    glimpsed, regular = _rate_between_acks(_at_one_rate(shared, factors), packet)
     if not factors and glimpsed and (not busy or (regular and abs(np.log(glimpsed / rate)) < _STEADY_SPREAD)):
         rate, rate_sd = (glimpsed, _EXACT_SD) if regular else (max(rate, glimpsed), _GLIMPSED_SD)
+    link = Bottleneck(rate * 8, None, None, 0.0, factors)
+    bases = base_rtts_s(subflows, link)
+    shared = _at_one_rate(_merged(subflows, bases), factors)
     longest = float(np.percentile(shared.queued_s, 99.5)) if len(shared.queued_s) else 0.0
-    losses = _causes_of_losses(subflows, shared, longest, packet / rate)
+    losses = _causes_of_losses(subflows, bases, shared, longest, packet / rate)
     beside_full, elsewhere = len(losses.full_waits_s), len(losses.random)
     settled = beside_full > elsewhere / 4 if busy else beside_full >= max(_LOSSES_TELL, _LOSSES_TIMES * elsewhere)
     full = settled or losses.bursts
     if not settled and losses.bursts:
         longest = max(losses.full_waits_s)
-    # Round trips of handshakes lack the transmission of a whole segment, so waits beside them have it.
-    own_transmission = sum(s.base_of_handshake for s, _ in subflows) / len(subflows)
-    queue = max(longest * rate / packet - own_transmission, 2.0)
-    marking = _marking(subflows, shared)
+    queue = max(longest * rate / packet, 2.0)
+    marking = _marking(subflows, bases)
     sent = sum(s.facts.packets for s, _ in subflows)
     random = losses.random if full else [*losses.random, *losses.full_lost]
     return Estimate(
-        Bottleneck(
-            rate_bps=rate * 8,
+        replace(
+            link,
             queue_packets=queue if full else None,
-            ecn_packets=None if marking is None else max(marking * rate / packet, 1.0),
+            ecn_packets=None if marking is None else max(marking * rate / packet - _IN_TRANSMISSION, 1.0),
             loss=float(sum(random)) / sent if sent else 0.0,
-            factors=factors,
         ),
         busy, rate_sd, full, settled, len(random), longest * rate / packet, packet,
     )  # fmt: skip
@@ -313,16 +329,16 @@ class _Losses:
 
 
 def _causes_of_losses(
-    subflows: Sequence[tuple[ObservedSubflow, str]], shared: _Shared, longest_s: float, packet_s: float
+    subflows: Sequence[Member], bases_s: Sequence[float | None], shared: _Shared, longest_s: float, packet_s: float
 ) -> _Losses:
     """packet_s: how long the link takes for a packet."""
     found = _Losses([], [], [], False)
     bursts = False
     chance = sum(len(s.series.losses_s) for s, _ in subflows) / max(sum(s.facts.packets for s, _ in subflows), 1)
-    for s, _ in subflows:
+    for (s, _), base_s in zip(subflows, bases_s, strict=True):
         for at_s, lost in zip(s.series.losses_s, s.series.lost, strict=True):
-            wait = _wait_before(shared, at_s, 2 * (s.base_rtt_s or 0.0) + longest_s)
-            by_chance = chance * ((s.base_rtt_s or 0.0) + wait) / packet_s
+            wait = _wait_before(shared, at_s, 2 * (base_s or 0.0) + longest_s)
+            by_chance = chance * ((base_s or 0.0) + wait) / packet_s
             burst = s.sees_queues and lost > _BURST_PACKETS + _BURST_TIMES * by_chance and wait > packet_s
             bursts |= bool(burst)
             if burst or not s.sees_queues or wait >= _FULL_SHARE * longest_s:
@@ -333,7 +349,23 @@ def _causes_of_losses(
     return replace(found, bursts=bursts)
 
 
-def _marking(subflows: Sequence[tuple[ObservedSubflow, str]], shared: _Shared) -> float | None:
-    """The queueing delay around ECN's marks, seconds; None: nothing was marked."""
-    waits = [_wait_before(shared, at_s, s.base_rtt_s or 0.0) for s, _ in subflows for at_s in s.series.marks_s]
-    return float(np.median(waits)) if waits else None
+def _marking(subflows: Sequence[Member], bases_s: Sequence[float | None]) -> float | None:
+    """The queueing delay of the packets that were marked first, seconds; None: nothing was marked.
+
+    The ACK at which a sender reacts answers the packet that was marked. The queue may have been longer than the
+    threshold when it came: the first packet beyond the threshold may be another subflow's, and a queue that marks do
+    not shorten (BBR) stays beyond it. So the first marks after some round trips without one count, if there are some.
+    """
+    waits: list[float] = []
+    first: list[float] = []
+    for (s, _), base_s in zip(subflows, bases_s, strict=True):
+        known = np.flatnonzero(~np.isnan(s.series.rtt_s))
+        if not len(known) or base_s is None or not s.sees_queues:
+            continue
+        marks = s.series.marks_s[s.series.marks_s >= s.series.time_s[known[0]]]
+        last = np.searchsorted(s.series.time_s[known], marks, "right") - 1
+        own = s.series.rtt_s[known][last] - base_s
+        waits += own.tolist()
+        first += own[np.diff(marks, prepend=-np.inf) > _UNMARKED_TIMES * base_s].tolist()
+    told = first if len(first) >= _MARKS_TELL else waits
+    return max(float(np.percentile(told, _FIRST_MARKED)), 0.0) if told else None

@@ -19,10 +19,11 @@ from rewindow.core import Choice
 from rewindow.simulator import Simulation, simulate
 from rewindow.whatif.batches import Batch, Report, Work, completed
 from rewindow.whatif.estimates import Estimate, estimate
-from rewindow.whatif.groups import Grouping, base_rtt_s, components, groupings
+from rewindow.whatif.groups import Grouping, components, groupings
 from rewindow.whatif.network import MTU_MIN_BYTES, Network, mtu_bytes, scenario
-from rewindow.whatif.observation import Observation, ObservedConnection, ObservedSubflow
+from rewindow.whatif.observation import Observation, ObservedConnection
 from rewindow.whatif.outcomes import Outcome, of_transfer
+from rewindow.whatif.round_trips import base_rtts_s
 from rewindow.whatif.sources import sources, stopped_in_time
 
 Array = npt.NDArray[Any]
@@ -42,7 +43,7 @@ _COVARIANCE_KEPT = 0.7
 # simulations with the true parameters of the networks that are tuned on are from the kernel.
 _MODEL_ERROR = {"goodput": 0.05, "lost": 0.3, "episodes": 0.3, "queue50": 0.15, "queue90": 0.15, "marked": 0.2,
                 "timeouts": 0.5}  # fmt: skip
-_QUEUE_SD, _UNSETTLED_SD = 0.04, 0.25
+_QUEUE_SD, _UNSETTLED_SD, _ECN_SD = 0.04, 0.25, 0.05
 """Of the estimates' errors in a logarithm, as bench/predictions.py printed them for networks whose truth is known."""
 _DELAY_FLOOR_MS = 0.5
 _QUEUE_UNSEEN_SD = 0.7
@@ -181,7 +182,7 @@ def _prior(estimates: Sequence[Estimate]) -> list[Parameter]:
             sd = _QUEUE_SD if e.settled else _UNSETTLED_SD
             found.append(Parameter("queue_packets", i, np.log(b.queue_packets), sd + 1 / b.queue_packets))
         if b.ecn_packets is not None:
-            found.append(Parameter("ecn_packets", i, np.log(b.ecn_packets), 0.5))
+            found.append(Parameter("ecn_packets", i, np.log(b.ecn_packets), _ECN_SD + 1 / b.ecn_packets))
         if b.loss > 0:
             found.append(Parameter("loss", i, np.log(b.loss), 0.2 + 1 / np.sqrt(max(e.random_losses, 1))))
     return found
@@ -196,13 +197,6 @@ def _with_queues(network: Network, estimates: Sequence[Estimate], random: np.ran
         if network.bottlenecks[i].queue_packets is None:
             network = network.with_values(i, {"queue_packets": max(drawn, e.queued_packets + 1)})
     return network
-
-
-def _with_transmission(base_rtt_s: float | None, subflow: ObservedSubflow, transmission_s: float) -> float | None:
-    """The shortest round trip of a whole segment: that of a handshake is without the time to transmit one."""
-    if base_rtt_s is None or not subflow.base_of_handshake:
-        return base_rtt_s
-    return base_rtt_s + transmission_s
 
 
 def _network(start: Network, parameters: Sequence[Parameter], log: Array) -> Network:
@@ -269,19 +263,19 @@ def _fit_component(
         raise TooManyConnections(f"{len(members)} connections share bottlenecks: a fit runs {CONNECTIONS_MOST} at most")
     connections = tuple(observation.connections[c] for c in members)
     groups = [g for g in grouping if g[0][0] in members]
-    estimates = tuple(
-        estimate([(observation.connections[c].subflows[s], observation.connections[c].facts.kind) for c, s in g])
-        for g in groups
-    )
+    of_group = [
+        [(observation.connections[c].subflows[s], observation.connections[c].facts.kind) for c, s in g] for g in groups
+    ]
+    estimates = tuple(estimate(own) for own in of_group)
     number = {place: i for i, g in enumerate(groups) for place in g}
-    of_group = [[observation.connections[c].subflows[s] for c, s in g] for g in groups]
+    bases = [base_rtts_s(own, e.bottleneck) for own, e in zip(of_group, estimates, strict=True)]
+    without_queue_s = {
+        place: base for g, own in zip(groups, bases, strict=True) for place, base in zip(g, own, strict=True)
+    }
 
     def path(c: int, s: int) -> tuple[int, float]:
         """The number of its bottleneck, and the round trip without queue."""
-        subflow, group = observation.connections[c].subflows[s], number[c, s]
-        bits = mtu_bytes(subflow, observation.connections[c].facts.kind) * 8
-        base = base_rtt_s(subflow, of_group[group])
-        return group, _with_transmission(base, subflow, bits / estimates[group].bottleneck.rate_bps) or 0.05
+        return number[c, s], without_queue_s[c, s] or 0.05
 
     layout = tuple(tuple(path(c, s) for s in range(len(observation.connections[c].subflows))) for c in members)
     applications = sources(observation, members)

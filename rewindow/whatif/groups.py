@@ -5,8 +5,6 @@ Where the two differ, both are fitted, and the one that explains the capture bet
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -16,8 +14,6 @@ _GRID_S = 0.1
 _POINTS_MIN, _POINTS_ENOUGH = 10, 20
 _ALIKE, _ALIKE_OF_FEW = 0.5, 0.75
 """The least correlation of two subflows whose packets wait in one queue, and of few common points."""
-_STANDING_S = 0.003
-"""A queue that a subflow never saw shorter, at least: by less, delays of receivers differ."""
 
 Place = tuple[int, int]
 """A connection and a subflow of it, as places in the observation."""
@@ -49,23 +45,6 @@ def _together(a: ObservedSubflow, b: ObservedSubflow) -> tuple[npt.NDArray[np.fl
     (at_a, waits_a), (at_b, waits_b) = _waits(a), _waits(b)
     _, first, second = np.intersect1d(at_a, at_b, return_indices=True)
     return waits_a[first], waits_b[second]
-
-
-def base_rtt_s(subflow: ObservedSubflow, others: Sequence[ObservedSubflow]) -> float | None:
-    """The round trip without queue. others: of the same bottleneck.
-
-    A short subflow may have seen the queue of others at all times. Their round trips at the same times tell how long.
-    """
-    own = subflow.base_rtt_s
-    for other in others:
-        reference = other.base_rtt_s
-        x, y = _together(subflow, other)
-        if own is None or reference is None or other is subflow or len(x) < _POINTS_MIN:
-            continue
-        without_queue = reference + float(np.median(x - y))
-        if own - without_queue > _STANDING_S:
-            own = without_queue
-    return own
 
 
 def _joined(observation: Observation, groups: list[list[Place]]) -> list[list[Place]]:

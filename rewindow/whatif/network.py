@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from rewindow.scenarios import (
     Bernoulli,
     Change,
@@ -36,6 +39,8 @@ _SECOND_NS = 1_000_000_000
 _WRITE_BYTES = 1 << 16
 _GRACE_S = 60.0
 _IP_BYTES, _TCP_BYTES, _TIMESTAMP_BYTES, _MAPPING_BYTES = {4: 20, 6: 40}, 20, 12, 24
+_HANDSHAKE_OPTIONS_BYTES, _JOIN_BYTES = 20, 12
+"""Of Linux's SYN: segment size, SACK, timestamps and window scale; and MP_JOIN (RFC 8684 3.2)."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,12 @@ class Bottleneck:
     def rates_bps(self) -> list[tuple[float, float]]:
         """From when on which rate holds."""
         return [(at_s, self.rate_bps * factor) for at_s, factor in self.factors] or [(0.0, self.rate_bps)]
+
+    def rates_at(self, time_s: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Bits per second, at times since the capture's first packet."""
+        starts, rates = np.array(self.rates_bps()).T
+        found: npt.NDArray[np.float64] = rates[np.maximum(np.searchsorted(starts, time_s, "right") - 1, 0)]
+        return found
 
 
 @dataclass(frozen=True)
@@ -90,6 +101,12 @@ def mtu_bytes(subflow: ObservedSubflow, kind: str) -> int:
     headers = _IP_BYTES[ip_address(subflow.facts.src).version] + _TCP_BYTES
     headers += (_TIMESTAMP_BYTES if subflow.timestamps else 0) + (_MAPPING_BYTES if kind == "mptcp" else 0)
     return subflow.facts.mss_bytes + headers
+
+
+def handshake_bytes(subflow: ObservedSubflow, kind: str) -> int:
+    """Of the packet whose round trip a handshake shows."""
+    headers = _IP_BYTES[ip_address(subflow.facts.src).version] + _TCP_BYTES + _HANDSHAKE_OPTIONS_BYTES
+    return headers + (_JOIN_BYTES if kind == "mptcp" else 0)
 
 
 def _ns(seconds: float) -> int:

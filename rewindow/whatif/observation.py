@@ -56,16 +56,10 @@ class ObservedSubflow:
     timestamps: bool
 
     @property
-    def base_rtt_s(self) -> float | None:
-        """The shortest round trip, of data or of the handshake."""
+    def shortest_rtt_s(self) -> float | None:
+        """Of data or of the handshake, whatever the size of its packet."""
         known = [us for us in (self.facts.rtt_min_us, self.facts.handshake_rtt_us) if us]
         return min(known) / 1e6 if known else None
-
-    @property
-    def base_of_handshake(self) -> bool:
-        """Whether base_rtt_s is the handshake's, whose packets are short."""
-        least, handshake = self.facts.rtt_min_us, self.facts.handshake_rtt_us
-        return bool(handshake and (not least or handshake <= least))
 
 
 @dataclass(frozen=True)

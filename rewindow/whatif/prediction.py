@@ -137,7 +137,7 @@ def cannot_be_fitted(connection: ObservedConnection, first_ns: int) -> str | Non
             f"the sender was held back at {limited.mean():.0%} of the ACKs, and not by its application's pauses: "
             "its send buffer is not known"
         )
-    if all(s.base_rtt_s is None for s in connection.subflows):
+    if all(s.shortest_rtt_s is None for s in connection.subflows):
         return "no round trip is known"
     return None
 

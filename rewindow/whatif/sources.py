@@ -151,7 +151,7 @@ def written(connection: ObservedConnection, first_ns: int) -> Written | None:
 
 
 def _wakes_s(connection: ObservedConnection) -> float:
-    round_trips = [s.base_rtt_s for s in connection.subflows if s.base_rtt_s]
+    round_trips = [s.shortest_rtt_s for s in connection.subflows if s.shortest_rtt_s]
     captured = all(s.facts.send_times == "captured" for s in connection.subflows)
     return _WAKES_S + _WAKES_SHARE * min(round_trips, default=0.0) + (0 if captured else _COARSE_S)
 
