@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import Query
 from pydantic import Field
-from sqlalchemy import BigInteger, ColumnElement, String, case, cast, func, literal
+from sqlalchemy import BigInteger, ColumnElement, String, cast, func, literal
 
 from api.errors import Unprocessable
+from store import facts
 from store.models import Capture, ConnectionFact, QualityRecord
 
 TAG = "tag:"
@@ -18,11 +19,6 @@ _HOUR_NS, _DAY_NS = 3600 * 10**9, 24 * 3600 * 10**9
 
 def _text(column: Any) -> ColumnElement[Any]:
     return cast(column, String)
-
-
-def _prefix(column: Any) -> ColumnElement[Any]:
-    bits = case((func.family(column) == 4, 24), else_=48)
-    return cast(func.network(func.set_masklen(column, bits)), String)
 
 
 def _begin(unit_ns: int) -> ColumnElement[Any]:
@@ -51,8 +47,8 @@ _FIXED = {
         Dimension("sender_algorithm", _FACT.sender_algorithm.expression),
         Dimension("subflow_count", _text(_FACT.subflow_count)),
         Dimension("verdict", QualityRecord.verdict.expression, by_quality=True),
-        Dimension("prefix", _prefix(_FACT.src)),
-        Dimension("peer_prefix", _prefix(_FACT.dst)),
+        Dimension("prefix", facts.prefix(_FACT.src)),
+        Dimension("peer_prefix", facts.prefix(_FACT.dst)),
         Dimension("src", func.host(_FACT.src)),
         Dimension("dst", func.host(_FACT.dst)),
         Dimension("sport", _text(_FACT.sport)),

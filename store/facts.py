@@ -15,8 +15,10 @@ from sqlalchemy import (
     Float,
     Integer,
     Select,
+    String,
     and_,
     any_,
+    case,
     cast,
     column,
     false,
@@ -38,6 +40,14 @@ Period = tuple[int | None, int | None]
 ALWAYS: Sequence[Period] = ((None, None),)
 
 RTT_INFLATION: ColumnElement[Any] = cast(ConnectionFact.rtt_us, Float(53)) / func.nullif(ConnectionFact.rtt_min_us, 0)
+
+
+def prefix(address: Any) -> ColumnElement[Any]:
+    """The /24 or /48 of an address, as text."""
+    bits = case((func.family(address) == 4, 24), else_=48)
+    return cast(func.network(func.set_masklen(address, bits)), String)
+
+
 SITE: ColumnElement[Any] = Capture.tags["site"].astext
 
 

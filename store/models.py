@@ -238,6 +238,7 @@ class Attempt(Base):
     __table_args__ = (
         UniqueConstraint("job_id", "fence"),
         Index("ix_attempts_without_days", "id", postgresql_where=text("days IS NULL")),
+        Index("ix_attempts_of_several_days", "id", postgresql_where=text("cardinality(days) IS DISTINCT FROM 1")),
     )
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
@@ -525,6 +526,29 @@ class DayHistogram(Base):
     most: Mapped[float | None]
     buckets: Mapped[bytes] = mapped_column(LargeBinary)
     """Of each bucket that has values its number, and how many: two 32-bit integers, big-endian; ascending."""
+
+
+class DaySpread(Base):
+    """Sums over the captures whose connections all began on this day: of how many reliable values of a measure each
+    has, where a dimension has one value, and of their sum (store/spreads.py)."""
+
+    __tablename__ = "day_spreads"
+
+    team_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    day: Mapped[int] = mapped_column(Integer, primary_key=True)
+    """Since 1970, UTC."""
+    place: Mapped[int] = mapped_column(Integer, primary_key=True)
+    """Nothing but a number among the rows of a day."""
+    measure: Mapped[str]
+    dimension: Mapped[str]
+    value: Mapped[str | None]
+    """Of the dimension. None: without one."""
+    connections: Mapped[float]
+    captures: Mapped[float]
+    total: Mapped[float]
+    squares: Mapped[float]
+    products: Mapped[float]
+    connections_squared: Mapped[float]
 
 
 class StaleDay(Base):

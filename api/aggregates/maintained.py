@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ from api import filters
 from api.dimensions import Dimension
 from api.filters import Filters
 from api.security import Caller
-from store import facts, histograms
+from store import facts, histograms, spreads
 from store.facts import Period
 from store.histograms import DAY_NS
 from store.models import Attempt, Capture, ConnectionFact, DayHistogram, StaleDay
@@ -105,26 +105,26 @@ async def find(
         *conditions,
     ]
     whole = filters.periods(wanted)[0]
-    stale = _Stale(caller.team_id)
-    known = (await session.execute(stale.query())).one()
-    for _ in range(_TRIES):
-        split = Split.of(whole, known.days)
+
+    def parts(days: Sequence[int], attempts: Sequence[int]) -> Any:
+        split = Split.of(whole, days)
         if len(split.of_facts) > _PERIODS_MAX:
             return None
-        parts = [_of_histograms(by, conditions, split, known.days)]
-        parts += _of_facts(caller, wanted, measure, by, split, known.attempts)
-        rows: _Rows = (await session.execute(stale.query(union_all(*parts).subquery("parts")))).all()
-        now = rows[0]
-        if now.attempts == known.attempts and set(now.days) <= set(known.days):
-            return _sum([r for r in rows if r.unreliable is not None], len(by), include_unreliable)
-        known = now
-    return None
+        of_days = _of_histograms(by, conditions, split, days)
+        return union_all(of_days, *_of_facts(caller, wanted, measure, by, split, attempts))
+
+    rows = await Stale(caller.team_id).read(session, parts)
+    return None if rows is None else _sum([r for r in rows if r.unreliable is not None], len(by), include_unreliable)
+
+
+def given(wanted: Filters) -> set[str]:
+    """The names of the filters that select something."""
+    return {name for name in wanted.model_fields_set if getattr(wanted, name) not in (None, [])}
 
 
 def _conditions(measure: facts.Measured, wanted: Filters) -> list[ColumnElement[bool]] | None:
     """On the rows of histograms, except for the time. None: they cannot tell. Raises BadRequest."""
-    given = {name for name in wanted.model_fields_set if getattr(wanted, name) not in (None, [])}
-    if not given <= {"from_", "to", "tag", *(() if measure.of_captures else ("kind", "sender_algorithm"))}:
+    if not given(wanted) <= {"from_", "to", "tag", *(() if measure.of_captures else ("kind", "sender_algorithm"))}:
         return None
     tags = filters.tags_of(wanted.tag)
     if not tags.keys() <= {"site"}:
@@ -161,10 +161,10 @@ class Split:
         periods += [histograms.period(d) for d in days]
         if end is not None and until is not None and end * DAY_NS < until:
             periods.append((end * DAY_NS, until))
-        return cls(first, end, _joined(periods))
+        return cls(first, end, joined(periods))
 
 
-def _joined(periods: Sequence[Period]) -> list[Period]:
+def joined(periods: Sequence[Period]) -> list[Period]:
     """Those that touch as one. They are in order."""
     joined: list[Period] = []
     for begin, end in periods:
@@ -175,27 +175,39 @@ def _joined(periods: Sequence[Period]) -> list[Period]:
     return joined
 
 
-class _Stale:
-    """The days of a team whose histograms do not count, and the attempts that have no part in them."""
+class Stale:
+    """The days of a team of which nothing kept counts, and the attempts that have no part in what is kept.
 
-    def __init__(self, team_id: uuid.UUID) -> None:
+    several_days: those with connections of several days have none, either.
+    """
+
+    def __init__(self, team_id: uuid.UUID, *, several_days: bool = False) -> None:
         days = select(func.array_agg(StaleDay.day.distinct())).where(StaleDay.team_id == team_id)
         without = (
             select(func.array_agg(Attempt.id.distinct()))
             .join(Capture, Capture.attempt_id == Attempt.id)
-            .where(Attempt.days.is_(None), Capture.team_id == team_id)
+            .where(~spreads.within_one_day() if several_days else Attempt.days.is_(None), Capture.team_id == team_id)
         )
         self._columns = [
             func.coalesce(found.scalar_subquery(), cast([], ARRAY(kind))).label(name)
             for name, found, kind in (("days", days, Integer), ("attempts", without, BigInteger))
         ]
 
-    def query(self, parts: Any = None) -> Select[Any]:
-        """One row, or one for each row of `parts`: they are of one moment."""
-        if parts is None:
-            return select(*self._columns)
-        now = select(*self._columns).subquery("now")
-        return select(*now.c, *parts.c).select_from(now.outerjoin(parts, true()))
+    async def read(self, session: AsyncSession, parts: Callable[[Sequence[int], Sequence[int]], Any]) -> _Rows | None:
+        """The rows of a statement that `parts` makes for days that are stale, and attempts; it may be that more is None
+        than the statement would say. None: there is no statement, or too much changes meanwhile."""
+        known = (await session.execute(select(*self._columns))).one()
+        for _ in range(_TRIES):
+            statement = parts(known.days, known.attempts)
+            if statement is None:
+                return None
+            # What is stale at the statement's own moment comes with its rows, of which there may be none.
+            now, found = select(*self._columns).subquery("now"), statement.subquery("parts")
+            rows = (await session.execute(select(*now.c, *found.c).select_from(now.outerjoin(found, true())))).all()
+            if rows[0].attempts == known.attempts and set(rows[0].days) <= set(known.days):
+                return rows
+            known = rows[0]
+        return None
 
 
 def _of_histograms(

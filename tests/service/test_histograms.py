@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,12 +21,12 @@ from sqlalchemy.dialects.postgresql import insert as insert_new
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from api.aggregates import maintained, service
+from api.aggregates import changes, maintained, service
 from api.aggregates.schemas import AggregatesOut
 from api.filters import Filters
 from api.security import Caller
 from deploy.run import Services
-from store import attempts, facts, histograms, jobs
+from store import attempts, facts, histograms, jobs, spreads
 from store.database import engine
 from store.histograms import DAY_NS
 from store.models import (
@@ -33,6 +34,7 @@ from store.models import (
     Capture,
     ConnectionFact,
     DayHistogram,
+    DaySpread,
     FairnessGroup,
     Job,
     JobKind,
@@ -177,6 +179,32 @@ class World:
             by = [d for d in self.random.choice(GROUPS) if d in ("site", "day") or name not in OF_GROUPS]
             self.check(measure=name, group_by=by, include_unreliable=self.random.random() < 0.5, **self._period())
 
+    def check_changes(self) -> None:
+        """All groups of both periods, whose sums the facts give, too."""
+
+        async def both() -> None:
+            own = create_async_engine(settings().sqlalchemy_url, poolclass=NullPool)
+            begin, split, end = (FIRST_DAY - 1 + n for n in (0, self.random.randint(1, DAYS), DAYS + 2))
+            times = {"from": moment(begin), "to": moment(end)}
+            until = datetime.fromisoformat(moment(split))
+            async with AsyncSession(own) as session:
+                kept = await changes._of_days(session, self.reader, Filters.model_validate(times), until, False)
+                assert kept is not None
+                for name in spreads.MEASURES:
+                    for by in spreads.DIMENSIONS:
+                        wanted = Filters.model_validate({**times, **EVERYTHING})
+                        found = await changes._of_facts(session, self.reader, wanted, name, by, until, False)
+                        expected = {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in sums_of(found).items()}
+                        assert sums_of(kept[name, by]) == expected, (name, by)
+            await own.dispose()
+
+        asyncio.run(both())
+
+    @property
+    def reader(self) -> Caller:
+        nobody = uuid.UUID(int=0)
+        return Caller(self.team_id, nobody, nobody, "reader", "viewer", frozenset({"read"}))
+
     def _period(self) -> dict[str, str]:
         day = self.random.randrange(-1, DAYS + 1)
         hours = [
@@ -185,6 +213,12 @@ class World:
         ]
         begin, end = (moment(FIRST_DAY + h / 24) for h in hours)
         return self.random.choice(({}, {"from": begin}, {"to": end}, {"from": begin, "to": end}))
+
+
+def sums_of(groups: changes._Groups) -> dict[Any, Any]:
+    """Without samples of nothing."""
+    samples = {(value, late): one for value, both in groups.items() for late, one in enumerate(both)}
+    return {key: astuple(one) for key, one in samples.items() if one.connections}
 
 
 OF_GROUPS = [name for name, measure in facts.MEASURES.items() if measure.of_captures]
@@ -230,16 +264,19 @@ def test_histograms_are_those_of_a_recount(client: TestClient, seed: int) -> Non
         elif len(world.captures) > 3:
             {"tag": world.tag, "delete": world.delete, "expire": world.expire}[what](one)
         world.check_some(2)
+        if what in ("refresh", "again"):
+            world.check_changes()
     assert len(done) == 6, "not everything was drawn"
     world.refresh()
     assert world.stale() == []
     world.check_some(20)
+    world.check_changes()
     for capture_id in list(world.captures):
         world.delete(capture_id)
     world.refresh()
     with engine().connect() as database:
-        left = database.scalar(select(func.count()).where(DayHistogram.team_id == world.team_id))
-    assert left == 0
+        for table in (DayHistogram, DaySpread):
+            assert database.scalar(select(func.count()).where(table.team_id == world.team_id)) == 0
 
 
 def test_answers_come_from_histograms_unless_a_day_is_stale(world: World) -> None:
@@ -369,7 +406,7 @@ def test_at_every_moment_of_concurrent_changes_the_answer_is_that_of_a_recount(c
             worlds[0].refresh()
 
     async def read() -> int:
-        reader = Caller(worlds[0].team_id, uuid.UUID(int=0), uuid.UUID(int=0), "reader", "viewer", frozenset({"read"}))
+        reader = worlds[0].reader
         own = create_async_engine(settings().sqlalchemy_url, poolclass=NullPool, isolation_level="REPEATABLE READ")
         draw, mixed = random.Random(0), 0
         while not ended.is_set():

@@ -1,0 +1,132 @@
+"""How much captures differ: of each day what tells the mean of a measure, and the variance that captures give it.
+
+Captures are the sample of a comparison (api/aggregates/changes.py), with how many values each has, and their sum. A row
+has the sums of these over captures, of their squares and of their products, which add up over days for captures that
+lie within one; of others the facts are read. Like histograms they are counted anew where a day is stale
+(store/histograms.py). Only reliable values are in them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Connection,
+    Float,
+    Integer,
+    Select,
+    String,
+    and_,
+    case,
+    cast,
+    column,
+    func,
+    insert,
+    literal,
+    select,
+    values,
+)
+
+from store import facts
+from store.facts import OfConnections, Period
+from store.models import Attempt, ConnectionFact, DaySpread
+
+LEAST = 1e-9
+"""Smaller values have no logarithm of use."""
+PLAIN = ("retransmission_rate", "jain")
+"""Measures within 0 to 1, whose means are arithmetic; those of others are geometric."""
+MEASURES: dict[str, OfConnections] = {n: m for n, m in facts.MEASURES.items() if isinstance(m, OfConnections)}
+DIMENSIONS: dict[str, Any] = {
+    "kind": ConnectionFact.kind,
+    "sender_algorithm": ConnectionFact.sender_algorithm,
+    "site": facts.SITE,
+    "peer_prefix": facts.prefix(ConnectionFact.dst),
+}
+SUMS = ("connections", "captures", "total", "squares", "products", "connections_squared")
+"""The columns of `DaySpread`; products: of a capture's count and sum."""
+
+
+def added(name: str, value: Any) -> Any:
+    """What is summed of a measure's value."""
+    return value if name in PLAIN else func.ln(func.greatest(value, cast(literal(LEAST), Float(53))))
+
+
+def sums(count: Any, total: Any) -> list[Any]:
+    """In the order of `SUMS`, of captures with their counts and sums."""
+    found = (
+        func.sum(count),
+        func.count().filter(count > 0),
+        func.sum(total),
+        func.sum(total * total),
+        func.sum(count * total),
+        func.sum(count * count),
+    )
+    return [cast(func.coalesce(s, 0), Float(53)).label(name) for s, name in zip(found, SUMS, strict=True)]
+
+
+def of_facts(team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: Any) -> Select[Any]:
+    """measure, dimension, value, is_late and `SUMS`, of the connections that the conditions select.
+
+    late: an expression that parts a capture in two samples.
+    """
+    keys = {name: expression.label(name) for name, expression in DIMENSIONS.items()}
+    each = facts.facts(team_id, ConnectionFact.attempt_id, late.label("is_late"), *keys.values())
+    for place, (name, measure) in enumerate(MEASURES.items()):
+        counts = and_(~facts.made_unreliable(measure.result), *measure.conditions)
+        value = case((counts, added(name, measure.value)))
+        each = each.add_columns(value.label(f"value{place}"))
+    of_each = each.where(facts.during(ConnectionFact.first_ns, periods), *where).subquery("of_each")
+    by = [of_each.c[name] for name in DIMENSIONS]
+    which = func.grouping(*by).label("which")
+    numbers = range(len(MEASURES))
+    of_captures = (
+        select(
+            which,
+            *by,
+            of_each.c.is_late,
+            *(func.count(of_each.c[f"value{n}"]).label(f"count{n}") for n in numbers),
+            *(func.coalesce(func.sum(of_each.c[f"value{n}"]), 0.0).label(f"total{n}") for n in numbers),
+        )
+        .group_by(of_each.c.attempt_id, of_each.c.is_late, func.grouping_sets(*by))
+        .subquery("of_captures")
+    )
+    # A bit of GROUPING for each column, the first one highest, which is 0 for the column that is grouped by.
+    bits = {name: 1 << (len(by) - 1 - place) for place, name in enumerate(DIMENSIONS)}
+    dimension = case(*((of_captures.c.which.op("&")(bit) == 0, name) for name, bit in bits.items()))
+    value = case(*((of_captures.c.which.op("&")(bit) == 0, of_captures.c[name]) for name, bit in bits.items()))
+    of_measure = values(
+        column("measure", String), column("count", Float(53)), column("total", Float(53)), name="of_measure"
+    )
+    of_measure = of_measure.data(
+        [(name, of_captures.c[f"count{n}"], of_captures.c[f"total{n}"]) for n, name in enumerate(MEASURES)]
+    ).lateral()
+    return (
+        select(
+            of_measure.c.measure,
+            cast(dimension, String).label("dimension"),
+            cast(value, String).label("value"),
+            cast(of_captures.c.is_late, Boolean).label("is_late"),
+            *sums(of_measure.c["count"], of_measure.c.total),
+        )
+        .select_from(of_captures.join(of_measure, literal(True)))
+        .where(of_measure.c["count"] > 0)
+        .group_by(of_measure.c.measure, dimension, value, of_captures.c.is_late)
+    )
+
+
+def within_one_day() -> Any:
+    """Has an attempt connections of one day only?"""
+    return func.cardinality(Attempt.days).is_not_distinct_from(1)
+
+
+def count(database: Connection, team_id: uuid.UUID, day: int, period: Period) -> None:
+    """Adds the rows of a day, of which there are none."""
+    whole = ConnectionFact.attempt_id.in_(select(Attempt.id).where(within_one_day()))
+    found = of_facts(team_id, whole, periods=[period], late=literal(False)).subquery("found")
+    own = {"team_id": literal(team_id), "day": literal(day), "place": cast(func.row_number().over(), Integer)}
+    columns: dict[str, Any] = {c.name: own.get(c.name, found.c.get(c.name)) for c in DaySpread.__table__.c}
+    rows = select(*(c.label(name) for name, c in columns.items()))
+    database.execute(insert(DaySpread).from_select(list(columns), rows))
