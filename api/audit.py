@@ -14,8 +14,8 @@ from api.security import Caller
 from store.models import AuditEvent
 
 Action = Literal[
-    "upload", "see", "export", "delete", "change", "retry", "replay", "predict", "check", "sign_in", "sign_out",
-    "change_settings", "add_member", "change_member", "remove_member", "make_token", "revoke_token",
+    "upload", "see", "export", "delete", "change", "retry", "replay", "read_segments", "predict", "check", "sign_in",
+    "sign_out", "change_settings", "add_member", "change_member", "remove_member", "make_token", "revoke_token",
 ]  # fmt: skip
 SEEN_AGAIN = timedelta(hours=1)
 """Who looks at the same thing meanwhile is not noted again: a page asks often."""

@@ -71,9 +71,10 @@ def publish(database: DatabaseConnection, taken: Claim, attempt_id: int, **value
 
     values: further columns of the capture.
     """
-    jobs.hold(database, taken)
+    # Takes longer for more connections: before the job is locked, for which a request may wait.
     days = histograms.kept_days(attempt_id).scalar_subquery()
     database.execute(update(Attempt).where(Attempt.id == attempt_id).values(days=days))
+    jobs.hold(database, taken)
     database.execute(
         update(Capture)
         .where(Capture.id == taken.subject_id)

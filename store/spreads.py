@@ -75,7 +75,8 @@ def of_facts(team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: A
     keys = {name: expression.label(name) for name, expression in DIMENSIONS.items()}
     each = facts.facts(team_id, ConnectionFact.attempt_id, late.label("is_late"), *keys.values())
     for place, (name, measure) in enumerate(MEASURES.items()):
-        counts = and_(~facts.made_unreliable(measure.result), *measure.conditions)
+        # GREATEST passes over a missing value.
+        counts = and_(measure.value.is_not(None), ~facts.made_unreliable(measure.result), *measure.conditions)
         value = case((counts, added(name, measure.value)))
         each = each.add_columns(value.label(f"value{place}"))
     of_each = each.where(facts.during(ConnectionFact.first_ns, periods), *where).subquery("of_each")

@@ -294,7 +294,6 @@ async def post_segments(
     those that could not be read are read again."""
     found, job_id = await sequence.request_segments(session, caller, connection_id)
     if job_id:
-        await audit.note(session, caller, "replay", connection_id, "segments")
         background.add_task(wakeups.wake, job_id, JobKind.segments)
     response.headers["Location"] = f"/v1/connections/{connection_id}/sequence"
     response.headers["Retry-After"] = "1"

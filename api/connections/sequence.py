@@ -22,7 +22,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import limits, retention
+from api import audit, limits, retention
 from api.connections import service
 from api.connections.schemas import SegmentsOut
 from api.connections.series import ROWS_READ_MAX, Groups, Source, Times
@@ -265,4 +265,6 @@ async def request_segments(
             sent_at=func.clock_timestamp(),
         )
     )
+    name = f"connection {found.connection.number} of {found.capture.filename}"
+    await audit.note(session, caller, "read_segments", connection_id, name)
     return SegmentsOut.model_validate(series), job_id

@@ -2060,7 +2060,7 @@ export interface components {
              * @description The action's name in the specification.
              * @enum {string}
              */
-            action: "upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token";
+            action: "upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "read_segments" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token";
             /**
              * Object Id
              * @description With what: a capture, a connection, a token, a member.
@@ -15524,7 +15524,7 @@ export interface operations {
                 /** @description The most items of a page. */
                 limit?: number;
                 /** @description The action's name in the specification. */
-                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
+                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "read_segments" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
                 /** @description events of members with this name */
                 member?: string | null;
             };
@@ -15633,7 +15633,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description The action's name in the specification. */
-                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
+                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "read_segments" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
                 /** @description events of members with this name */
                 member?: string | null;
                 /** @description The most rows; without it, all. */

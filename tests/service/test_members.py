@@ -183,6 +183,8 @@ def test_the_log_tells_who_did_what(client: TestClient, client_for: Client, run_
     connection = mptcp(analyst, capture)["id"]
     analyst.get(f"/v1/connections/{connection}/acks.parquet")
     analyst.post(f"/v1/connections/{connection}/replays", json={"algorithm": "lia"})
+    for _ in range(2):
+        analyst.post(f"/v1/connections/{connection}/segments")
     analyst.patch(url, json={"notes": "slow"})
     analyst.delete(url)
     client.patch(f"{team_url(client)}/settings", json={"payload": "cut", "audit_days": 365})
@@ -192,7 +194,8 @@ def test_the_log_tells_who_did_what(client: TestClient, client_for: Client, run_
     assert told == [
         ("test", "add_member", mine), ("test", "make_token", "laptop"), (mine, "upload", name), (mine, "upload", name),
         (mine, "see", name), ("test", "see", name), (mine, "export", name),
-        (mine, "export", f"connection 0 of {name}"), (mine, "replay", "lia"), (mine, "change", name),
+        (mine, "export", f"connection 0 of {name}"), (mine, "replay", "lia"),
+        (mine, "read_segments", f"connection 0 of {name}"), (mine, "change", name),
         (mine, "delete", name), ("test", "change_settings", None), ("test", "revoke_token", "laptop"),
     ]  # fmt: skip
     newest = {e["action"]: e for e in reversed(events(client))}
