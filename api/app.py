@@ -29,6 +29,8 @@ from api.openid.configuration import configuration
 from api.openid.sessions import OpenId
 from api.parameters import refuse_unknown
 from api.redaction import Redactor
+from api.resumable import endpoints as resumable
+from api.resumable.protocol import Tus
 from api.sessions import endpoints as sessions
 from api.specs import endpoints as specs
 from api.sweeps import endpoints as sweeps
@@ -100,6 +102,7 @@ def routes() -> FastAPI:
     errors.install(app)
     for module in (
         captures,
+        resumable,
         values,
         connections,
         aggregates,
@@ -130,6 +133,7 @@ def create() -> FastAPI:
     app.add_middleware(Validated)
     app.add_middleware(Compressed)  # around Validated, whose tags are of what is not compressed
     app.add_middleware(_Headers)
+    app.add_middleware(Tus)
     return app
 
 

@@ -23,6 +23,8 @@ from api.schemas import Schema
 log = structlog.get_logger()
 
 MEDIA_TYPE = "application/problem+json"
+UPLOADS = "/v1/uploads"
+"""Where resumable uploads are."""
 
 
 class Problem(Exception):
@@ -72,26 +74,49 @@ class Gone(Problem):
     status = 410
 
 
+class PreconditionFailed(Problem):
+    status = 412
+
+
 class TooLarge(Problem):
     status = 413
+
+
+class UnsupportedMediaType(Problem):
+    status = 415
 
 
 class Unprocessable(Problem):
     status = 422
 
 
+class Locked(Problem):
+    """Another request is at work on it."""
+
+    status = 423
+
+
 class TooMany(Problem):
     status = 429
+
+
+class ChecksumMismatch(Problem):
+    """A status that only tus has (its extension Checksum)."""
+
+    status = 460
 
 
 class Unavailable(Problem):
     status = 503
 
 
+_STATUSES = frozenset(HTTPStatus)
+
+
 def _render(status: int, detail: str, headers: dict[str, str] | None = None, **members: Any) -> JSONResponse:
     body = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": HTTPStatus(status).phrase if status in _STATUSES else "Checksum Mismatch",
         "status": status,
         "detail": detail,
         **members,
@@ -99,11 +124,19 @@ def _render(status: int, detail: str, headers: dict[str, str] | None = None, **m
     return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
 
 
+def _told_path(request: Request) -> str:
+    """For the log. The address of a resumable upload is a secret, from which the key of its bytes follows."""
+    path = request.url.path
+    return f"{UPLOADS}/..." if path.startswith(f"{UPLOADS}/") else path
+
+
 _UNREAD_MAX, _UNREAD_S = 8 << 20, 5.0
 
 
 async def _let_finish(request: Request) -> None:
     """Reads the rest of a short body: a client that still sends when it is closed may not see the answer."""
+    if getattr(request.state, "body_was_read", False):
+        return
     size = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_UNREAD_S):
@@ -202,7 +235,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Problem)
     async def refused(request: Request, e: Problem) -> JSONResponse:
-        if e.status == TooMany.status:
+        if e.status in (TooMany.status, Locked.status):
             await _let_finish(request)
         return _render(e.status, e.detail, e.headers, **e.members)
 
@@ -218,7 +251,7 @@ def install(app: FastAPI) -> None:
 
     async def busy(request: Request, e: Exception) -> JSONResponse:
         """The database is away, has no connection left, or a row stays locked."""
-        log.warning("request.unavailable", path=request.url.path, reason=str(e))
+        log.warning("request.unavailable", path=_told_path(request), reason=str(e))
         return _render(503, "the database does not answer at the moment", {"Retry-After": "1"})
 
     for kind in (OperationalError, PoolTimeout):
@@ -226,7 +259,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(StoreError)
     async def store_away(request: Request, e: Exception) -> JSONResponse:
-        log.warning("request.unavailable", path=request.url.path, reason=str(e).partition("\n")[0])
+        log.warning("request.unavailable", path=_told_path(request), reason=str(e).partition("\n")[0])
         return _render(503, "the object store does not answer, or takes nothing at the moment", {"Retry-After": "5"})
 
     @app.exception_handler(DataError)
@@ -238,5 +271,5 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, e: Exception) -> JSONResponse:
-        log.error("request.error", path=request.url.path, exc_info=e)
+        log.error("request.error", path=_told_path(request), exc_info=e)
         return _render(500, "an internal error, which is in the server's log")

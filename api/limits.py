@@ -137,19 +137,26 @@ async def admit_jobs(session: AsyncSession, team_id: uuid.UUID, more: int) -> No
         )
 
 
+async def take_room(session: AsyncSession, team_id: uuid.UUID, size: int, lasts: timedelta) -> uuid.UUID:
+    """Takes room for an upload of at most so many bytes, for so long. Returns its id, which `arrived` wants.
+
+    The caller holds the team. Raises TooMany.
+    """
+    upload_id = uuid.uuid4()
+    await admit_job(session, team_id)  # what could not be analysed would be received for nothing
+    await _refuse_too_many_bytes(session, team_id, size)
+    await session.execute(
+        insert(Incoming).values(id=upload_id, team_id=team_id, bytes=size, alive_until=func.clock_timestamp() + lasts)
+    )
+    return upload_id
+
+
 @asynccontextmanager
 async def room(team_id: uuid.UUID, size: int) -> AsyncIterator[uuid.UUID]:
     """Keeps room for an upload of at most so many bytes. Yields its id, which `arrived` wants. Raises TooMany."""
-    upload_id = uuid.uuid4()
     async with AsyncSession(async_engine()) as session, session.begin():
         await hold_team(session, team_id)
-        await admit_job(session, team_id)  # what could not be analysed would be received for nothing
-        await _refuse_too_many_bytes(session, team_id, size)
-        await session.execute(
-            insert(Incoming).values(
-                id=upload_id, team_id=team_id, bytes=size, alive_until=func.clock_timestamp() + _ALIVE
-            )
-        )
+        upload_id = await take_room(session, team_id, size, _ALIVE)
     renewal = asyncio.create_task(_renew(upload_id))
     try:
         yield upload_id

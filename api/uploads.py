@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -24,57 +25,90 @@ SLOWEST_BYTES = 64 << 10
 """... and when less than this arrived in it: whoever sends a byte now and then holds a connection for ever."""
 
 
-class Upload:
-    """An upload's body. Computes its SHA-256 and size, and refuses more than `bytes_max` bytes."""
+EMPTY = "the upload is empty"
 
-    def __init__(self, request: Request, bytes_max: int) -> None:
-        self._request, self.bytes_max = request, bytes_max
+
+def too_large(bytes_max: int) -> TooLarge:
+    return TooLarge(f"a capture may have at most {bytes_max} bytes")
+
+
+class Received(ABC):
+    """The bytes of an upload. Computes their SHA-256 and size, and refuses more than `bytes_max` bytes.
+
+    size_max: what it may turn out to have.
+    """
+
+    filename: str | None = None
+
+    def __init__(self, bytes_max: int, size_max: int) -> None:
+        self.bytes_max, self.size_max = bytes_max, size_max
         self._hash = hashlib.sha256()
         self.size = 0
-        self.filename: str | None = None
-        length = request.headers.get("content-length", "")
-        # The slack is for the headers of a multipart body.
-        if length.isdigit() and int(length) > bytes_max + (1 << 16):
-            raise TooLarge(f"a capture may have at most {bytes_max} bytes")
-        self.size_max = min(int(length), bytes_max) if length.isdigit() else bytes_max
-        """What it may turn out to have."""
 
     @property
     def sha256(self) -> bytes:
         return self._hash.digest()
 
+    @abstractmethod
+    def source(self) -> AsyncIterator[bytes]: ...
+
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Raises TooLarge, BadRequest; Unprocessable when the body stops halfway or holds no file."""
-        kind, options = parse_options_header(self._request.headers.get("content-type", ""))
-        source = self._multipart(options.get(b"boundary")) if kind == b"multipart/form-data" else self._body()
-        async for chunk in source:
+        """Raises TooLarge, Unprocessable where it is empty, and what the source raises."""
+        async for chunk in self.source():
             self.size += len(chunk)
             if self.size > self.bytes_max:
-                raise TooLarge(f"a capture may have at most {self.bytes_max} bytes")
+                raise too_large(self.bytes_max)
             self._hash.update(chunk)
             yield chunk
         if self.size == 0:
-            raise Unprocessable("the upload is empty")
+            raise Unprocessable(EMPTY)
 
-    async def _body(self) -> AsyncIterator[bytes]:
-        stream = self._request.stream()
-        since, arrived = time.monotonic(), 0
-        while True:
-            if time.monotonic() - since >= STALL_S:
-                if arrived < SLOWEST_BYTES:
-                    raise TimedOut(f"{arrived} bytes arrived in {STALL_S:.0f} s; the upload was discarded")
-                since, arrived = time.monotonic(), 0
-            try:
-                chunk = await asyncio.wait_for(anext(stream), STALL_S)
-            except StopAsyncIteration:
-                return
-            except TimeoutError as e:
-                raise TimedOut(f"no data arrived for {STALL_S:.0f} s; the upload was discarded") from e
-            except ClientDisconnect as e:
-                raise Unprocessable("the upload stopped halfway and was discarded") from e
-            arrived += len(chunk)
-            if chunk:
-                yield chunk
+
+async def body_of(request: Request, stall_s: float, consequence: str) -> AsyncIterator[bytes]:
+    """A body that is no JSON, as it arrives. consequence: what becomes of the upload when the body stops.
+
+    Raises TimedOut after `stall_s` without data, or when less than SLOWEST_BYTES come in STALL_S; Unprocessable when
+    the body stops halfway.
+    """
+    stream = request.stream()
+    since, arrived = time.monotonic(), 0
+    while True:
+        if time.monotonic() - since >= STALL_S:
+            if arrived < SLOWEST_BYTES:
+                raise TimedOut(f"{arrived} bytes arrived in {STALL_S:.0f} s; {consequence}")
+            since, arrived = time.monotonic(), 0
+        try:
+            chunk = await asyncio.wait_for(anext(stream), stall_s)
+        except StopAsyncIteration:
+            request.state.body_was_read = True
+            return
+        except TimeoutError as e:
+            raise TimedOut(f"no data arrived for {stall_s:.0f} s; {consequence}") from e
+        except ClientDisconnect as e:
+            raise Unprocessable(f"the body stopped halfway; {consequence}") from e
+        arrived += len(chunk)
+        if chunk:
+            yield chunk
+
+
+class Upload(Received):
+    """One that is the body of a request, raw or multipart."""
+
+    def __init__(self, request: Request, bytes_max: int) -> None:
+        self._request = request
+        length = request.headers.get("content-length", "")
+        # The slack is for the headers of a multipart body.
+        if length.isdigit() and int(length) > bytes_max + (1 << 16):
+            raise too_large(bytes_max)
+        super().__init__(bytes_max, min(int(length), bytes_max) if length.isdigit() else bytes_max)
+
+    def source(self) -> AsyncIterator[bytes]:
+        """Raises TooLarge, BadRequest; Unprocessable when the body stops halfway or holds no file."""
+        kind, options = parse_options_header(self._request.headers.get("content-type", ""))
+        return self._multipart(options.get(b"boundary")) if kind == b"multipart/form-data" else self._body()
+
+    def _body(self) -> AsyncIterator[bytes]:
+        return body_of(self._request, STALL_S, "the upload was discarded")
 
     async def _multipart(self, boundary: bytes | None) -> AsyncIterator[bytes]:
         if not boundary:

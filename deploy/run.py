@@ -334,6 +334,8 @@ class Services:
             self._start_redis()
         if not env.get("REWINDOW_STORE_URL"):
             env["REWINDOW_STORE_URL"] = _private_folder(self.local / "objects").as_uri()
+        if not env.get("REWINDOW_UPLOADS_FOLDER"):
+            env["REWINDOW_UPLOADS_FOLDER"] = str(_private_folder(self.local / "uploads"))
         env.setdefault("REWINDOW_DASHBOARD_FOLDER", str(CHECKOUT / "dashboard" / "dist"))
 
     def _start_postgresql(self) -> None:

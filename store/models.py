@@ -920,6 +920,48 @@ class Incoming(Base):
     """The process that receives it renews this; when it is past, that process has died."""
 
 
+class ResumableUpload(Base):
+    """An upload that goes on after an interruption (api/resumable). Its room is the row of `incoming` with its id.
+
+    Its bytes lie in a folder of the API's, encrypted with a key that follows from the secret in its address; the
+    database has a hash of the secret only.
+    """
+
+    __tablename__ = "resumable_uploads"
+    __table_args__ = (
+        UniqueConstraint("secret_hash", name="uq_resumable_uploads_secret_hash"),
+        Index("ix_resumable_uploads_team_id", "team_id"),
+        Index("ix_resumable_uploads_expires_at", "expires_at"),
+        CheckConstraint(
+            "length > 0 AND received BETWEEN 0 AND length AND kept_bytes >= received"
+            " AND (received = length) = (capture_id IS NOT NULL)",
+            name="received",
+        ),
+    )
+
+    id: Mapped[uuid.UUID] = _id()
+    team_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("teams.id", ondelete="CASCADE"))
+    secret_hash: Mapped[bytes] = mapped_column(LargeBinary)
+    folder: Mapped[uuid.UUID]
+    """Where its bytes lie: the id in that folder."""
+    length: Mapped[int]
+    """Bytes that it will have."""
+    received: Mapped[int] = mapped_column(server_default=text("0"))
+    """Bytes of it that are safe. All of them are when the capture is stored, in the same transaction."""
+    kept_bytes: Mapped[int] = mapped_column(server_default=text("0"))
+    """The length of its file with these bytes in it."""
+    filename: Mapped[str]
+    tags: Mapped[dict[str, Any]]
+    told: Mapped[str]
+    """Upload-Metadata, as it was given."""
+    created_at: Mapped[datetime] = _created()
+    expires_at: Mapped[datetime]
+    capture_id: Mapped[uuid.UUID | None]
+    """What it has become; the capture may be deleted since."""
+    was_here: Mapped[bool | None]
+    is_restored: Mapped[bool | None]
+
+
 class ModelCheck(Base):
     """A run of TLC on one configuration of a specification with constants that a team chose, or on the steps of one
     connection under one controller; the latter has no configuration and no constants."""

@@ -18,6 +18,11 @@ class Settings(BaseSettings):
     store_url: str
     """file:///folder or s3://bucket. The S3 client reads its own variables (AWS_...)."""
     upload_bytes_max: int = Field(default=16 << 30, gt=0)
+    uploads_folder: str | None = None
+    """Where resumable uploads lie, encrypted, until they are complete: one folder for all processes of the API and the
+    sweeper. By default, one in the folder for temporary files."""
+    upload_lasts_s: float = Field(default=86400.0, gt=0)
+    """A resumable upload to which nothing is added for so long is given up."""
     ingest_algorithms: str = "newreno,cubic,uncoupled,css,tccc"
     """The algorithms that are replayed on every uploaded capture."""
     lease_s: float = Field(default=30.0, gt=0)

@@ -52,8 +52,8 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     # of pytest closes folders that it finds open.
     folder = Path(tempfile.mkdtemp(prefix="rewindow-services-"))
     folder.chmod(0o755)
-    for name in ("REWINDOW_DATABASE_URL", "REWINDOW_REDIS_URL", "REWINDOW_STORE_URL", "REWINDOW_DASHBOARD_FOLDER"):
-        os.environ.pop(name, None)
+    for name in ("DATABASE_URL", "REDIS_URL", "STORE_URL", "UPLOADS_FOLDER", "DASHBOARD_FOLDER"):
+        os.environ.pop(f"REWINDOW_{name}", None)
     started = Services(folder, durable=False)
     started.environment |= {"REWINDOW_LEASE_S": "3", "REWINDOW_SWEEP_INTERVAL_S": "0.5"}
     started.environment["REWINDOW_RETENTION_INTERVAL_S"] = "0.5"

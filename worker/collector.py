@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import delete, func, select
 
-from store import objects
+from store import objects, uploads_folder
 from store.database import engine
-from store.models import Capture, Deletion, Incoming, Job, Replay, SegmentSeries, State
+from store.models import Capture, Deletion, Incoming, Job, Replay, ResumableUpload, SegmentSeries, State
 from store.settings import settings
 from store.unfinished import remove_unfinished
 
@@ -49,6 +49,25 @@ def forget_dead_uploads() -> None:
     with engine().begin() as connection:
         long_ago = func.clock_timestamp() - timedelta(seconds=settings().stray_after_s)
         connection.execute(delete(Incoming).where(Incoming.alive_until < long_ago))
+
+
+def forget_resumable_uploads() -> int:
+    """Deletes resumable uploads that were given up or are complete, with what is left of their bytes. Returns how many
+    had some.
+
+    A row stays for a while, so that who asks learns that it was too late. Raises OSError.
+    """
+    now = func.clock_timestamp()
+    with engine().begin() as connection:
+        long_ago = now - timedelta(seconds=settings().stray_after_s)
+        connection.execute(delete(ResumableUpload).where(ResumableUpload.expires_at < long_ago))
+    present = uploads_folder.present()  # before the rows: a file is made after its row
+    goes_on = (ResumableUpload.capture_id.is_(None), ResumableUpload.expires_at > now)
+    with engine().connect() as connection:
+        living = set(connection.scalars(select(ResumableUpload.id).where(ResumableUpload.id.in_(present), *goes_on)))
+    for upload in (dead := set(present) - living):
+        uploads_folder.remove(upload)
+    return len(dead)
 
 
 def forget_audit_events() -> int:

@@ -20,7 +20,13 @@ from store.heartbeat import beat
 from store.histograms import Refresher
 from store.outages import Dependency
 from store.settings import settings
-from worker.collector import collect_once, forget_audit_events, forget_dead_uploads, remove_deleted
+from worker.collector import (
+    collect_once,
+    forget_audit_events,
+    forget_dead_uploads,
+    forget_resumable_uploads,
+    remove_deleted,
+)
 from worker.retention import retain_once
 
 log = structlog.get_logger()
@@ -91,6 +97,12 @@ def remove_once(seconds: float) -> None:
         log.info("audit.forgotten", events=events)
     if captures := remove_deleted():
         log.info("objects.removed", captures=captures)
+
+
+def forget_uploads() -> None:
+    """Removes what is left of resumable uploads that were given up."""
+    if uploads := forget_resumable_uploads():
+        log.info("uploads.removed", uploads=uploads)
 
 
 class StoreWatch:
@@ -177,7 +189,15 @@ def main() -> None:
         signal.signal(number, lambda *_: stop.set())
     remover = threading.Thread(
         target=_repeat,
-        args=(stop, StoreWatch(), _Refreshes(), _Retention(), lambda: remove_once(_REMOVE_S), _Collector()),
+        args=(
+            stop,
+            StoreWatch(),
+            _Refreshes(),
+            _Retention(),
+            lambda: remove_once(_REMOVE_S),
+            forget_uploads,
+            _Collector(),
+        ),
         name="remover",
     )
     remover.start()

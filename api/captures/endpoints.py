@@ -75,15 +75,11 @@ async def upload(
     """Uploads a capture, raw or as multipart. The same bytes twice are one capture."""
     received = Upload(request, settings().upload_bytes_max)
     stored = await service.receive(session, caller, received, request.app.state.redactor, filename, tags_of(tag))
-    capture_id = stored.capture_id
     if stored.job_id:
         background.add_task(wakeups.wake, stored.job_id, JobKind.analyze)  # runs after the commit
-    response.headers["Location"] = f"/v1/captures/{capture_id}"
+    response.headers["Location"] = f"/v1/captures/{stored.capture_id}"
     response.headers["Retry-After"] = "1"
-    capture = await service.get(session, caller, capture_id)
-    told = {"again": stored.was_here, **({"restored": True} if stored.is_restored else {})}
-    await audit.note(session, caller, "upload", capture_id, capture.filename, bytes=received.size, **told)
-    return CaptureReceived(**capture.model_dump(), already_here=stored.was_here, restored=stored.is_restored)
+    return await service.told(session, caller, stored, received.size)
 
 
 @router.get("")

@@ -20,6 +20,7 @@ from api.captures.schemas import (
     CaptureChange,
     CaptureDetail,
     CaptureOut,
+    CaptureReceived,
     CapturesFound,
     FairnessOut,
     GroupMemberOut,
@@ -34,7 +35,7 @@ from api.pages import Keyset, Page
 from api.privacy import Privacy
 from api.redaction import NothingKept, Redactor
 from api.security import Caller
-from api.uploads import Upload
+from api.uploads import Received
 from store import jobs, objects
 from store.deletions import delete_capture
 from store.models import Capture, Connection, ConnectionFact, FairnessGroup, Job, JobKind, State, Token
@@ -79,51 +80,72 @@ class Stored:
 async def receive(
     session: AsyncSession,
     caller: Caller,
-    upload: Upload,
+    upload: Received,
     redactor: Redactor,
     filename: str | None,
     tags: dict[str, str],
 ) -> Stored:
-    """Streams an upload into the object store.
+    """Stores an upload while it arrives (`store`). Raises TooMany, and what `Received.chunks` raises."""
+    async with limits.room(caller.team_id, upload.size_max) as room:
+        return await store(session, caller, upload, redactor, filename, tags, room)
+
+
+async def store(
+    session: AsyncSession,
+    caller: Caller,
+    upload: Received,
+    redactor: Redactor,
+    filename: str | None,
+    tags: dict[str, str],
+    room: uuid.UUID,
+) -> Stored:
+    """Streams an upload into the object store. room: what `limits.take_room` took for it; it is given back.
 
     What the team does not keep (api/privacy.py) is cut before. The same bytes twice are one capture, as they were
     received: the second upload adds its tags, begins a failed analysis anew, and takes the place of a stored copy that
     retention has deleted.
-    Raises TooMany, and what `Upload.chunks` raises.
+    Raises TooMany, and what `Received.chunks` raises.
     """
     capture_id = uuid.uuid4()
     key = objects.capture_key(capture_id)
     kept = False
     try:
-        async with limits.room(caller.team_id, upload.size_max) as upload_id:
-            keeps = await privacy.of_team(caller.team_id)
-            stream = _Counted(_kept(upload, redactor, keeps, filename), upload, caller.team_id, upload_id)
-            not_kept = None
-            try:
-                await obstore.put_async(objects.object_store(), key, stream.chunks(), chunk_size=objects.CHUNK_BYTES)
-            except NothingKept as e:
-                not_kept = f"{e}; {_ONLY_FROM}"
-            values = {
-                "id": capture_id,
-                "team_id": caller.team_id,
-                "received": keeps.recognition_of(upload.sha256),
-                "sha256": stream.sha256,
-                "bytes": stream.size,
-                "payload": keeps.payload,
-                "addresses": keeps.addresses,
-                "not_kept": not_kept,
-                "filename": _clean_name(filename or upload.filename),
-                "tags": tags,
-                "object_key": key,
-                "uploader_id": caller.token_id,
-            }
-            stored = await _store(session, caller, values)
-            await limits.arrived(session, upload_id)
-            kept = stored.is_restored or not stored.was_here
-            return stored
+        keeps = await privacy.of_team(caller.team_id)
+        stream = _Counted(_kept(upload, redactor, keeps, filename), upload, caller.team_id, room)
+        not_kept = None
+        try:
+            await obstore.put_async(objects.object_store(), key, stream.chunks(), chunk_size=objects.CHUNK_BYTES)
+        except NothingKept as e:
+            not_kept = f"{e}; {_ONLY_FROM}"
+        values = {
+            "id": capture_id,
+            "team_id": caller.team_id,
+            "received": keeps.recognition_of(upload.sha256),
+            "sha256": stream.sha256,
+            "bytes": stream.size,
+            "payload": keeps.payload,
+            "addresses": keeps.addresses,
+            "not_kept": not_kept,
+            "filename": clean_name(filename or upload.filename),
+            "tags": tags,
+            "object_key": key,
+            "uploader_id": caller.token_id,
+        }
+        stored = await _store(session, caller, values)
+        await limits.arrived(session, room)
+        kept = stored.is_restored or not stored.was_here
+        return stored
     finally:
         if not kept:
             await _forget(key)
+
+
+async def told(session: AsyncSession, caller: Caller, stored: Stored, received_bytes: int) -> CaptureReceived:
+    """What is answered to an upload that was stored, and notes it."""
+    capture = await get(session, caller, stored.capture_id)
+    how = {"again": stored.was_here, **({"restored": True} if stored.is_restored else {})}
+    await audit.note(session, caller, "upload", capture.id, capture.filename, bytes=received_bytes, **how)
+    return CaptureReceived(**capture.model_dump(), already_here=stored.was_here, restored=stored.is_restored)
 
 
 class _Counted:
@@ -132,7 +154,9 @@ class _Counted:
     The copy of a compressed upload may be larger than the room that was kept for it: it takes more as it grows.
     """
 
-    def __init__(self, source: AsyncIterator[bytes], upload: Upload, team_id: uuid.UUID, upload_id: uuid.UUID) -> None:
+    def __init__(
+        self, source: AsyncIterator[bytes], upload: Received, team_id: uuid.UUID, upload_id: uuid.UUID
+    ) -> None:
         self._source, self._most = source, upload.bytes_max
         self._team_id, self._upload_id, self._room = team_id, upload_id, upload.size_max
         self._hash = hashlib.sha256()
@@ -155,10 +179,10 @@ class _Counted:
             yield chunk
 
 
-def _kept(upload: Upload, redactor: Redactor, keeps: Privacy, filename: str | None) -> AsyncIterator[bytes]:
+def _kept(upload: Received, redactor: Redactor, keeps: Privacy, filename: str | None) -> AsyncIterator[bytes]:
     if keeps.payload == "kept":
         return upload.chunks()
-    return redactor.copy(upload.chunks(), _clean_name(filename), keeps.addresses_key)
+    return redactor.copy(upload.chunks(), clean_name(filename), keeps.addresses_key)
 
 
 async def _store(session: AsyncSession, caller: Caller, values: dict[str, Any]) -> Stored:
@@ -245,7 +269,7 @@ async def _forget(key: str) -> None:
         await obstore.delete_async(objects.object_store(), key)
 
 
-def _clean_name(name: str | None) -> str:
+def clean_name(name: str | None) -> str:
     """The last part of the path that the client sent, without control characters."""
     last = (name or "capture").replace("\\", "/").rsplit("/", 1)[-1]
     return "".join(c for c in last if c.isprintable())[:255] or "capture"

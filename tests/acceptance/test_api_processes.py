@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
+import random
 import signal
 import socket
+import subprocess
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tusclient.client import TusClient
 
+from api.resumable.service import STEP_BYTES
 from api.supervisor import RESTART_S, STARTS_MAX
-from deploy.run import Services, stop_process, wait_for
+from deploy.run import CHECKOUT, Services, stop_process, wait_for
 from tests.conftest import CAPTURES
 
 REQUEST_S = 2.0
@@ -227,3 +234,75 @@ def test_a_body_that_is_too_large(api: Services, told: bool) -> None:
     with connect(api, head + (b"" if told else piece * 2)) as s:
         answer = s.recv(65536)
     assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+def tus(api: Services, token: str) -> TusClient:
+    """A client that knows nothing of rewindow."""
+    return TusClient(f"{api.address}/v1/uploads", headers=bearer(token))
+
+
+def test_a_resumable_upload_by_a_kept_client(api: Services, token: str) -> None:
+    """In parts with checksums, and on from where another run has stopped."""
+    content = (CAPTURES / "mptcp-ecn.pcap").read_bytes()
+    told = {"filename": "capture.pcap", "tags": json.dumps(["site=a"])}
+    first = tus(api, token).uploader(
+        file_stream=io.BytesIO(content), chunk_size=20_000, metadata=told, upload_checksum=True
+    )
+    first.upload(stop_at=60_000)
+    on = tus(api, token).uploader(file_stream=io.BytesIO(content), chunk_size=30_000, url=first.url)
+    assert on.offset == 60_000
+    on.upload()
+    _, told_now, _ = ask(api, urllib.parse.urlsplit(first.url).path, **bearer(token))
+    capture = told_now["capture"]
+    found = (capture["sha256"], capture["filename"], capture["tags"], capture["already_here"])
+    assert found == (hashlib.sha256(content).hexdigest(), "capture.pcap", {"site": "a"}, False)
+
+
+def test_the_commands_of_the_guide(api: Services, token: str) -> None:
+    section = (CHECKOUT / "docs" / "guide.md").read_text().split("### Large captures")[1]
+    script = section.split("```sh\n")[1].split("```")[0].replace("http://127.0.0.1:8000", api.address)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=CHECKOUT, env={**os.environ, "TOKEN": token}, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    capture = json.loads(done.stdout)["capture"]
+    content = (CAPTURES / "mptcp-three-subflows.pcap").read_bytes()
+    found = (capture["sha256"], capture["filename"], capture["tags"])
+    assert found == (hashlib.sha256(content).hexdigest(), "mptcp-three-subflows.pcap", {"site": "lab"})
+
+
+def holder(api: Services, path: Path) -> int:
+    """The process that has this file open."""
+    for process in serving(api):
+        for file in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):
+                if file.readlink() == path:
+                    return process
+    raise AssertionError("no process has it")
+
+
+def test_a_resumable_upload_whose_process_is_killed(api: Services, token: str) -> None:
+    """In the middle of a part: the upload goes on where HEAD says, by another process."""
+    content = random.Random(7).randbytes(STEP_BYTES * 3 // 2)
+    folder = Path(api.environment["REWINDOW_UPLOADS_FOLDER"])
+    begun = tus(api, token).uploader(file_stream=io.BytesIO(content))
+    begun.set_url(begun.create_url())
+    known = set(folder.iterdir())
+    head = (
+        f"PATCH {urllib.parse.urlsplit(begun.url).path} HTTP/1.1\r\nHost: {api.host}\r\nTus-Resumable: 1.0.0\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Type: application/offset+octet-stream\r\nUpload-Offset: 0\r\n"
+        f"Content-Length: {len(content)}\r\n\r\n"
+    )
+    with socket.create_connection((api.host, api.port)) as connection:
+        connection.sendall(head.encode() + content[: STEP_BYTES * 5 // 4])
+        wait_for("the first step", lambda: begun.get_offset() >= STEP_BYTES)
+        (file,) = set(folder.iterdir()) - known
+        os.kill(holder(api, file), signal.SIGKILL)
+        with suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
+    on = tus(api, token).uploader(file_stream=io.BytesIO(content), url=begun.url, chunk_size=4 << 20)
+    assert STEP_BYTES <= on.offset < STEP_BYTES * 5 // 4
+    on.upload()
+    capture = ask(api, urllib.parse.urlsplit(begun.url).path, **bearer(token))[1]["capture"]
+    assert capture["sha256"] == hashlib.sha256(content).hexdigest()
+    wait_for("both processes", lambda: len(serving(api)) == 2)

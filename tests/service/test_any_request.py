@@ -36,6 +36,7 @@ REQUEST = ("method", "url", "headers", "files", "data", "params", "cookies", "js
 SCOPES = ["read", "write", "admin"]
 
 
+schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
 SCHEMA: Any = schemathesis.openapi.from_dict(document())
 OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
 
@@ -68,7 +69,9 @@ def places(application: TestClient, run_jobs: Callable[[], None], token: str) ->
         capture = asked("POST", "/v1/captures", files={"file": file})["id"]
     run_jobs()
     connection = asked("GET", f"/v1/captures/{capture}/connections")["items"][0]["id"]
+    begun = application.post("/v1/uploads", headers={**bearer(token), "Tus-Resumable": "1.0.0", "Upload-Length": "9"})
     return {
+        "upload_id": begun.headers["Location"].rsplit("/", 1)[1],
         "team_id": asked("GET", "/v1/teams/me")["id"],
         "capture_id": capture,
         "connection_id": connection,

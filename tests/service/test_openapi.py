@@ -69,11 +69,15 @@ def test_every_field_has_a_type() -> None:
     } == LOOSE.keys()
 
 
+BODILESS = {("/v1/uploads", "post", "201"), ("/v1/uploads/{upload_id}", "head", "200")}
+"""Answers that are headers alone, besides 204."""
+
+
 def test_every_answer_has_a_schema() -> None:
     for path, methods in document()["paths"].items():
         for method, operation in methods.items():
             for status, response in operation["responses"].items():
-                if status.startswith("2") and status != "204":
+                if status.startswith("2") and status != "204" and (path, method, status) not in BODILESS:
                     for media_type, content in response["content"].items():
                         assert not anything(content["schema"]), (method, path, media_type)
 
