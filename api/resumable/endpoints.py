@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Header, Path, Request, Response
+from fastapi import APIRouter, BackgroundTasks, Header, Path, Request, Response
 
 from api import wakeups
 from api.errors import UPLOADS, problem
 from api.resumable import protocol, service
 from api.resumable.schemas import UploadOut
-from api.security import Session, Writer
+from api.security import Reader, Session
 from store.models import JobKind
 from store.settings import settings
 
 router = APIRouter(prefix=UPLOADS, tags=["uploads"])
-_VERSIONED = [Depends(protocol.require_version)]
 
 UploadId = Annotated[str, Path(description="The end of the address that POST /v1/uploads has answered.")]
 
@@ -64,7 +63,6 @@ async def options() -> Response:
     "",
     status_code=201,
     response_class=Response,
-    dependencies=_VERSIONED,
     responses={
         201: {
             "description": "It has begun.",
@@ -85,7 +83,7 @@ async def options() -> Response:
 )
 async def begin(
     session: Session,
-    caller: Writer,
+    caller: protocol.TusWriter,
     upload_length: Annotated[
         str | None, Header(description="Bytes that it will have.", json_schema_extra=protocol.NUMBER)
     ] = None,
@@ -108,7 +106,6 @@ async def begin(
 @router.head(
     "/{upload_id}",
     response_class=Response,
-    dependencies=_VERSIONED,
     responses={
         200: {
             "description": "How much of it is safe.",
@@ -123,7 +120,7 @@ async def begin(
         **_VERSION,
     },
 )
-async def ask(session: Session, caller: Writer, upload_id: UploadId) -> Response:
+async def ask(session: Session, caller: protocol.TusWriter, upload_id: UploadId) -> Response:
     """Where an upload goes on."""
     upload = await service.find(session, caller, upload_id)
     headers = {
@@ -136,7 +133,7 @@ async def ask(session: Session, caller: Writer, upload_id: UploadId) -> Response
 
 
 @router.get("/{upload_id}", responses=_OVER)
-async def get(session: Session, caller: Writer, upload_id: UploadId) -> UploadOut:
+async def get(session: Session, caller: Reader, upload_id: UploadId) -> UploadOut:
     """How far an upload is, and the capture that it has become."""
     return await service.told(session, caller, upload_id)
 
@@ -145,7 +142,6 @@ async def get(session: Session, caller: Writer, upload_id: UploadId) -> UploadOu
     "/{upload_id}",
     status_code=204,
     response_class=Response,
-    dependencies=_VERSIONED,
     responses={
         204: {"description": "It was added.", "headers": {**_OFFSET, **_EXPIRES}},
         400: problem("Upload-Offset or Upload-Checksum is missing where it must be, or broken."),
@@ -173,7 +169,7 @@ async def get(session: Session, caller: Writer, upload_id: UploadId) -> UploadOu
 async def append(
     request: Request,
     background: BackgroundTasks,
-    caller: Writer,
+    caller: protocol.TusWriter,
     upload_id: UploadId,
     upload_offset: Annotated[
         str | None, Header(description="Where the body belongs: what HEAD tells.", json_schema_extra=protocol.NUMBER)
@@ -194,7 +190,7 @@ async def append(
     return Response(status_code=204, headers=told, background=background)
 
 
-@router.delete("/{upload_id}", status_code=204, dependencies=_VERSIONED, responses={**_OVER, **_VERSION, **_IN_USE})
-async def end(caller: Writer, upload_id: UploadId) -> None:
+@router.delete("/{upload_id}", status_code=204, responses={**_OVER, **_VERSION, **_IN_USE})
+async def end(caller: protocol.TusWriter, upload_id: UploadId) -> None:
     """Gives an upload up. A capture that it has become stays."""
     await service.end(caller, upload_id)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Annotated, Any
 
-from fastapi import Header
+from fastapi import Depends, Header
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,6 +26,7 @@ from api.errors import (
     UnsupportedMediaType,
 )
 from api.filters import tags_of
+from api.security import Caller, Writer
 
 VERSION = "1.0.0"
 EXTENSIONS = "creation,expiration,checksum,termination"
@@ -68,14 +69,20 @@ class Tus:
         await self._app(scope, receive, with_version)
 
 
-def require_version(
+async def _writer(
+    caller: Writer,
     tus_resumable: Annotated[
         str | None, Header(description="The protocol's version.", json_schema_extra={"enum": [VERSION]})
     ] = None,
-) -> None:
-    """A dependency of every route but OPTIONS and GET. Raises PreconditionFailed."""
+) -> Caller:
+    """Raises PreconditionFailed."""
     if tus_resumable != VERSION:
         raise PreconditionFailed(f"the header Tus-Resumable must be {VERSION}", headers={"Tus-Version": VERSION})
+    return caller
+
+
+TusWriter = Annotated[Caller, Depends(_writer, scope="function")]
+"""Of every route but OPTIONS and GET: who may write, and speaks this version of the protocol."""
 
 
 def number(name: str, value: str | None) -> int:

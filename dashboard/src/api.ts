@@ -72,7 +72,7 @@ export function onSignedOut(then: () => void) {
   signedOut = then;
 }
 
-function refused(status: number, statusText: string, body: string): Refused {
+export function refused(status: number, statusText: string, body: string): Refused {
   if (status === 401) signedOut();
   let detail: unknown;
   try {
@@ -255,9 +255,14 @@ export const api = {
   modelCheck: (check_id: string) => ask("get", "/v1/model-checks/{check_id}", { path: { check_id } }),
   cancelModelCheck: (check_id: string) => ask("post", "/v1/model-checks/{check_id}/cancel", { path: { check_id } }),
   askModelCheck: (wanted: schemas.ModelCheckIn) => ask("post", "/v1/model-checks", { body: wanted }),
+  upload: (upload_id: string) => ask("get", "/v1/uploads/{upload_id}", { path: { upload_id } }),
 };
 
+// From this size on an upload goes on after an interruption, bytes.
+const LARGE_BYTES = 16 << 20;
+
 export async function upload(file: File, progress: (part: number) => void): Promise<CaptureReceived> {
+  if (file.size >= LARGE_BYTES) return (await import("./resumable")).upload(file, progress);
   const end = performance.now() + PATIENCE_MS;
   for (;;) {
     const request = await sent(file, progress);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -12,10 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from rewindow.client.service import ServerFailed, Service
+from rewindow.client import resuming
+from rewindow.client.service import Answer, ServerFailed, Service
 from rewindow.errors import CaptureUnreadable
 
 _POLL_S = 0.5
+LARGE_BYTES = 64 << 20
+"""A capture of so many bytes is sent so that it goes on after an interruption."""
 _REFUSES_THIS = (400, 408, 413, 415, 422)
 """Statuses that are about one upload, not about the caller or the server."""
 
@@ -49,17 +53,27 @@ def upload(service: Service, path: str, tags: Mapping[str, str]) -> dict[str, An
 
 
 def send(service: Service, body: IO[bytes], name: str, tags: Mapping[str, str], told: str) -> dict[str, Any]:
-    """Uploads an open file under a name. told: what errors call it. Raises CaptureRefused, ServerFailed, OSError."""
+    """Uploads an open file under a name. told: what errors call it. Raises CaptureRefused, ServerFailed, OSError.
+
+    A large one goes on after an interruption, also when it is sent again by another run.
+    """
     name = name.encode(errors="replace").decode()  # a name on disk may be no text
+    if os.fstat(body.fileno()).st_size >= LARGE_BYTES:
+        with contextlib.suppress(resuming.NotOffered):
+            return resuming.send(service, body, name, tags, lambda answer: _refused(answer, told))
     query = urllib.parse.urlencode([("filename", name), *(("tag", f"{k}={v}") for k, v in tags.items())])
     size = os.fstat(body.fileno()).st_size
     headers = {"Content-Type": "application/vnd.tcpdump.pcap", "Content-Length": str(size)}
     with service.answer("POST", f"/v1/captures?{query}", body=body, headers=headers) as answer:
-        if answer.status in _REFUSES_THIS:
-            raise CaptureRefused(f"{told}: {answer.failure()}", answer.status)
         if answer.status != 202:
-            raise answer.failure()
+            raise _refused(answer, told)
         return answer.document()
+
+
+def _refused(answer: Answer, told: str) -> ServerFailed:
+    if answer.status in _REFUSES_THIS:
+        return CaptureRefused(f"{told}: {answer.failure()}", answer.status)
+    return answer.failure()
 
 
 def analysed(service: Service, capture: dict[str, Any]) -> dict[str, Any]:

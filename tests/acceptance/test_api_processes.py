@@ -7,9 +7,12 @@ import io
 import json
 import os
 import random
+import re
+import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -25,6 +28,9 @@ from tusclient.client import TusClient
 from api.resumable.service import STEP_BYTES
 from api.supervisor import RESTART_S, STARTS_MAX
 from deploy.run import CHECKOUT, Services, stop_process, wait_for
+from rewindow.cli import DONE, FAILED, main
+from rewindow.client import resuming, uploads
+from rewindow.client.service import Service
 from tests.conftest import CAPTURES
 
 REQUEST_S = 2.0
@@ -306,3 +312,76 @@ def test_a_resumable_upload_whose_process_is_killed(api: Services, token: str) -
     capture = ask(api, urllib.parse.urlsplit(begun.url).path, **bearer(token))[1]["capture"]
     assert capture["sha256"] == hashlib.sha256(content).hexdigest()
     wait_for("both processes", lambda: len(serving(api)) == 2)
+
+
+class Cutting:
+    """A way to the API on which connections break: the next ones after so many bytes to the API each."""
+
+    def __init__(self, api: Services, *after: int) -> None:
+        self.after, self.offsets = list(after), list[int]()
+        """offsets: Upload-Offset of each request that has one."""
+        self._api, self._listening = api, socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while True:
+                self._forward(self._listening.accept()[0])
+
+    def _forward(self, client: socket.socket) -> None:
+        """One connection at a time, as the command has them."""
+        left = self.after.pop(0) if self.after else None
+        with client, socket.create_connection((self._api.host, self._api.port)) as server, suppress(OSError):
+            while True:
+                for source in select.select([client, server], [], [])[0]:
+                    some = source.recv(1 << 16 if left is None else min(1 << 16, max(left, 1)))
+                    if not some or left == 0:
+                        return
+                    if source is client:
+                        self.offsets += [int(n) for n in re.findall(rb"Upload-Offset: (\d+)", some)]
+                        left = None if left is None else left - len(some)
+                    (server if source is client else client).sendall(some)
+
+    def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join()
+
+
+def test_the_command_goes_on_with_a_large_capture(
+    api: Services, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the same run as long as there is progress; and when it is run again."""
+    monkeypatch.setattr(uploads, "LARGE_BYTES", 1)
+    monkeypatch.setattr(resuming, "_PAUSE_S", 0.1)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    content = random.Random(8).randbytes(4_000_000)
+    path = tmp_path / "large.pcap"
+    path.write_bytes(content)
+    request, part = 10_000, 1_500_000
+    asked = ["upload", str(path), "--token", token, "--tag", "site=a", "--server"]
+    way = Cutting(api, request, request, part, request, request, part)
+    try:
+        with monkeypatch.context() as patches:
+            patches.setattr("rewindow.cli._service", lambda args: Service(args.server, args.token, patience_s=0.0))
+            assert main([*asked, way.address]) == FAILED
+        assert "127.0.0.1" in capsys.readouterr().err
+        (note,) = resuming.folder().iterdir()
+        assert note.stat().st_mode & 0o777 == 0o600
+        place = note.read_text()
+        wait_for("the first part", lambda: ask(api, place, **bearer(token))[1]["received"] > 1_000_000)
+        assert main([*asked, way.address]) == DONE
+        assert not list(resuming.folder().iterdir())
+        first, again, *_, last = way.offsets
+        assert (first, way.offsets) == (0, sorted(way.offsets))
+        assert 1_000_000 < again < last, "each goes on where the one before it stopped"
+        assert main([*asked, way.address]) == DONE
+    finally:
+        way.close()
+    told, told_again = capsys.readouterr().out.splitlines()
+    assert told == told_again
+    capture = ask(api, f"/v1/captures/{told.split()[0]}", **bearer(token))[1]
+    found = (capture["sha256"], capture["filename"], capture["tags"])
+    assert found == (hashlib.sha256(content).hexdigest(), "large.pcap", {"site": "a"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import urllib.request
 import uuid
@@ -216,6 +217,40 @@ def test_folders_and_duplicates(stack: Services, token: str, signed_in: Page, tm
     expect(failed).to_contain_text("neither pcap nor pcapng")
     signed_in.get_by_role("button", name="clear").click()
     expect(sent).to_have_count(0)
+
+
+def test_a_large_capture_goes_on(stack: Services, signed_in: Page, tmp_path: Path) -> None:
+    """After a request that was lost, and after the page was left in the middle."""
+    page, path = signed_in, tmp_path / "large.pcap"
+    path.write_bytes(random.Random(9).randbytes(20 << 20))
+    places: list[int] = []
+    page.on("request", lambda r: places.append(int(r.headers["upload-offset"])) if r.method == "PATCH" else None)
+
+    def lose(route: Route) -> None:
+        page.unroute_all()
+        route.abort()
+
+    page.route("**/v1/uploads/*", lose)
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 4 << 20}
+    network.send("Network.emulateNetworkConditions", slow)
+    page.get_by_test_id("file").set_input_files(path)
+    sent = page.get_by_test_id("upload")
+    page.wait_for_function("document.querySelector('progress')?.value > 0.3")
+    assert places == [0, 0]
+    page.reload()
+    expect(page.get_by_test_id("file")).to_be_attached()
+    network.send("Network.emulateNetworkConditions", {**slow, "uploadThroughput": -1})
+    page.get_by_test_id("file").set_input_files(path)
+    expect(sent).to_have_attribute("data-state", "arrived")
+    assert places[2] > 0
+    page.get_by_test_id("file").set_input_files(path)
+    expect(sent.filter(has_text="already here")).to_have_count(1)
+    assert places[3] == 0, "an upload that is complete is forgotten"
+    expect(page.get_by_test_id("capture")).to_have_count(1)
+    links = {link.get_attribute("href") for link in sent.get_by_role("link").all()}
+    assert len(links) == 1
 
 
 def test_the_api_is_documented_and_can_be_tried_out(stack: Services, signed_in: Page) -> None:

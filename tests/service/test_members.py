@@ -23,7 +23,7 @@ from worker.collector import forget_audit_events
 
 OPEN = {
     "POST /v1/session", "DELETE /v1/session", "GET /v1/session/ways", "POST /v1/session/openid", "GET /healthz",
-    "GET /readyz", "GET /metrics",
+    "GET /readyz", "GET /metrics", "OPTIONS /v1/uploads",
 }  # fmt: skip
 """Operations that ask for no role."""
 ADMIN = re.compile(
