@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 from sqlalchemy import update
 
-from deploy.run import Services
+from deploy.run import Services, wait_for
 from tests.acceptance.test_stack import get
 from tests.conftest import CAPTURES
 
@@ -226,18 +226,14 @@ def test_a_large_capture_goes_on(stack: Services, signed_in: Page, tmp_path: Pat
     places: list[int] = []
     page.on("request", lambda r: places.append(int(r.headers["upload-offset"])) if r.method == "PATCH" else None)
 
-    def lose(route: Route) -> None:
-        page.unroute_all()
-        route.abort()
-
-    page.route("**/v1/uploads/*", lose)
+    page.route("**/v1/uploads/*", lambda route: route.abort(), times=1)
     network = page.context.new_cdp_session(page)
     network.send("Network.enable")
     slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 4 << 20}
     network.send("Network.emulateNetworkConditions", slow)
     page.get_by_test_id("file").set_input_files(path)
     sent = page.get_by_test_id("upload")
-    page.wait_for_function("document.querySelector('progress')?.value > 0.3")
+    wait_for("a third", lambda: page.evaluate("document.querySelector('progress')?.value ?? 0") > 0.3)
     assert places == [0, 0]
     page.reload()
     expect(page.get_by_test_id("file")).to_be_attached()
