@@ -515,13 +515,14 @@ def other_bytes(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1]))
 
 
-@pytest.mark.parametrize("damage", [shorter, other_bytes, Path.unlink])
-def test_damage_on_the_disk_is_noticed(client: TestClient, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(("damage", "end"), [(shorter, 3000), (Path.unlink, 3000), (other_bytes, 5000)])
+def test_damage_on_the_disk_is_noticed(client: TestClient, damage: Callable[[Path], None], end: int) -> None:
+    """What is missing, at once; what is another, when it is read."""
     address = begin(client, 5000)
     assert patch(client, address, 0, CONTENT[:2000]).status_code == 204
     upload = row_of(address).id
     damage(uploads_folder.path_of(upload))
-    assert_problem(patch(client, address, 2000, CONTENT[2000:5000]), 410, "damaged on the server's disk: begin anew")
+    assert_problem(patch(client, address, 2000, CONTENT[2000:end]), 410, "damaged on the server's disk: begin anew")
     assert client.head(address, headers=TUS).status_code == 404
     assert not is_left(upload)
     assert client.get("/v1/captures").json()["items"] == []
