@@ -618,6 +618,8 @@ typedef struct rw_hand_rate {
 	uint64_t held_ns; /* until the next packet may leave */
 	uint32_t paced_segments; /* that left on a timer since the ACK before */
 	uint64_t paced_ns; /* in this time */
+	/* Bounds of the recorded sender's window before the ACK, as its flight shows them, in segments; 0: not known. */
+	uint32_t window_least, window_most;
 	int64_t time_ns;
 	uint8_t selective; /* the connection has SACK */
 	uint8_t window_limited; /* the flight filled the window in this round trip */

@@ -147,6 +147,10 @@ struct rw_rate {
 	uint32_t paced_segments;
 	uint64_t paced_ns;
 	int64_t paced_since_ns; /* this time's begin */
+	/* Bounds of the recorded sender's window before this ACK, segments: it let the flight grow to the first, and ended it at the
+	   second or before. 0: not known. */
+	uint32_t window_least, window_most;
+	int64_t window_since_ns; /* the ACK from which on it was that large at least */
 	int64_t began_ns; /* when the sender's connection, or subflow, was established */
 	int64_t time_ns;
 	uint64_t rtt_ns; /* of the newest packet that was sent once; 0: no sample */

@@ -301,6 +301,64 @@ static void another_phase_is_accepted_at_a_lead_of_two_acks(void **state)
 	rw_shadow_close(&shadow);
 }
 
+static struct rw_rate told;
+
+static void listen(struct rw_connection *c, const struct rw_rate *r)
+{
+	(void)c;
+	told = *r;
+}
+
+/* 1000 segments a second, paced a quarter faster. */
+static void listening_model(const struct rw_connection *c, uint32_t path, struct rw_model *model)
+{
+	(void)c, (void)path;
+	*model = (struct rw_model){.bandwidth_q24 = (1 << 24) / 1000, .pacing_q24 = (1 << 24) / 800};
+}
+
+/* The recorded flight bounds the window where nothing else ended it; a full window leaves nothing to a pace. */
+static void a_flight_shows_a_rate_based_senders_window(void **state)
+{
+	(void)state;
+	static const struct rw_control listener = {.name = "listener", .rate = listen, .model = listening_model};
+	static const struct {
+		uint32_t flight, sent, room;
+		uint64_t since_ms;
+		int64_t answered_us;
+		uint32_t least, most, paced;
+	} cases[] = {
+	    {40, 2, 1, 5, 900, 40, 41, 0},
+	    {40, 2, 1, 5, 1000, 40, 41, 2}, /* no ACK before let this go */
+	    {39, 2, 1, 5, 900, 39, 40, 0}, /* it may wait for the room of two */
+	    {38, 2, 1, 5, 900, 38, 39, 2},
+	    {38, 0, 1, 5, 900, 0, 39, 2}, /* nothing left: the window may have become smaller */
+	    {38, 2, 0, 5, 900, 38, 0, 2}, /* the receiver has no room */
+	    {38, 2, 1, 1, 900, 38, 0, 2}, /* the pace holds the next burst back, for 2 ms at the bandwidth */
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct rw_settings settings = {.option = {0}};
+		struct rw_event_rate rate = {
+		    .burst_segments = 2, .burst_ns = 100000000, .answered_ns = cases[i].answered_us * 1000};
+		struct rw_event e = {.kind = RW_EVENT_ACK,
+				     .time_ns = 100000000 + (int64_t)cases[i].since_ms * 1000000,
+				     .delivered = 1,
+				     .in_flight_before = cases[i].flight,
+				     .sent_before = cases[i].sent,
+				     .room = cases[i].room,
+				     .rate = &rate};
+		struct rw_shadow_row row;
+		rate.sample =
+		    (struct rw_rate){.in_flight_before = cases[i].flight, .paced_segments = 2, .paced_ns = 2000000};
+		rw_shadow_open(&shadow, &listener, &settings, 1, 1460);
+		rw_shadow_place(&shadow, 0, 40 << 16, RW_SSTHRESH_UNSET, 100000000);
+		rw_shadow_event(&shadow, 0, &e, 100000000, &row);
+		assert_int_equal(told.window_least, cases[i].least);
+		assert_int_equal(told.window_most, cases[i].most);
+		assert_int_equal(told.paced_segments, cases[i].paced);
+		assert_int_equal(row.paced, cases[i].paced != 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +370,7 @@ int main(void)
 	    cmocka_unit_test(timeouts),
 	    cmocka_unit_test(the_phase_of_the_senders_clock_is_learnt),
 	    cmocka_unit_test(another_phase_is_accepted_at_a_lead_of_two_acks),
+	    cmocka_unit_test(a_flight_shows_a_rate_based_senders_window),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -282,7 +282,7 @@ class Controller:
         self, path: int = 0, *, delivered: int, prior_delivered: int, interval: float, time: float, acked: int = 1,
         lost: int = 0, in_flight_before: int = 0, in_flight: int = 0, repair: str = "none", app_limited: bool = False,
         rtt: float | None = None, held: float = 0.0, paced: tuple[int, float] = (0, 0.0), sent_in_flight: int = 0,
-        lost_since: int = 0, selective: bool = True, window_limited: bool = False,
+        lost_since: int = 0, selective: bool = True, window_limited: bool = False, window: tuple[int, int] = (0, 0),
     ) -> None:  # fmt: skip
         """An ACK as a rate-based controller is told of it: a delivery-rate sample of the newest packet that it covers.
 
@@ -292,7 +292,8 @@ class Controller:
         pace lets the next packet go; paced: segments that left on a timer since the ACK before, and in what time;
         sent_in_flight: segments in flight when that packet had left, 0 if that is not known; lost_since: segments found
         lost since then; selective: the connection has SACK; window_limited: the flight filled the window in this round
-        trip."""
+        trip; window: bounds of a recorded sender's window before the ACK, as its flight shows them, 0 if they are not
+        known."""
         if repair not in _REPAIRS:
             raise ValueError(f"repair is one of {', '.join(_REPAIRS)}")
         error = ffi.new("rw_error *")
@@ -316,6 +317,8 @@ class Controller:
                 "time_ns": _ns(time),
                 "selective": selective,
                 "window_limited": window_limited,
+                "window_least": window[0],
+                "window_most": window[1],
                 "sent_in_flight": sent_in_flight,
                 "lost_since": lost_since,
             },

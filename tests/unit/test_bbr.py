@@ -216,7 +216,7 @@ def test_probe_rtt_keeps_the_window_that_a_recovery_saved(mode: str) -> None:
 def test_the_recorded_pace_shows_the_phase(seen: list[float], gain: float) -> None:
     steady = Steady().probing()
     for pace in seen:
-        steady.sample(after=paced(pace)[1] + 0.001, paced=paced(pace), in_flight_before=40)
+        steady.sample(after=paced(pace)[1] + 0.001, paced=paced(pace), in_flight_before=70)
     assert steady.gain == gain
 
 
@@ -225,5 +225,57 @@ def test_a_pace_from_before_the_phase_says_nothing() -> None:
     steady = Steady().probing()
     steady.sample(after=0.03, paced=paced(1.25))
     for _ in range(2):
-        steady.sample(after=0.001, paced=(12, 12 / (0.99 * 0.75 * RATE)), in_flight_before=40)
+        steady.sample(after=0.001, paced=(12, 12 / (0.99 * 0.75 * RATE)), in_flight_before=70)
     assert steady.gain == 1.25
+
+
+def full(steady: Steady, window: tuple[int, int], times: int) -> None:
+    """ACKs after flights that show the recorded sender's window, ten in a round trip."""
+    for _ in range(times):
+        flight = round(steady.bbr.paths[0].cwnd)
+        steady.sample(after=RTT / 10, acked=5, in_flight_before=flight, in_flight=flight - 5, window=window)
+
+
+def settled() -> tuple[Steady, int]:
+    """Its window follows the bandwidth alone, in none of the first two phases. With the window, in segments."""
+    steady = Steady().probing()
+    full(steady, (0, 0), 20)
+    assert steady.gain == 1.0
+    return steady, round(steady.bbr.paths[0].cwnd)
+
+
+def test_the_recorded_window_shows_the_first_phase() -> None:
+    """It has room for two segments more. Where it is full without them, twice in a row, the phase is another one."""
+    steady, plain = settled()
+    full(steady, (plain + 1, plain + 3), 3)
+    assert (steady.gain, steady.bbr.paths[0].cwnd) == (1.25, plain + 2)
+    full(steady, (plain, plain + 1), 1)
+    full(steady, (plain + 2, plain + 3), 1)  # only the one flight was late
+    full(steady, (plain, plain + 1), 1)
+    assert (steady.gain, steady.bbr.paths[0].cwnd) == (1.25, plain + 2)
+    full(steady, (plain, plain + 1), 1)
+    assert (steady.gain, steady.bbr.paths[0].cwnd) == (0.75, plain), "what follows the phase that was seen"
+
+
+def test_a_first_phase_that_the_window_does_not_show_comes_later() -> None:
+    steady, plain = settled()
+    for _ in range(80):
+        full(steady, (0, 0), 1)
+        if steady.gain != 1.0:
+            break
+    assert (steady.gain, steady.bbr.paths[0].cwnd) == (1.25, plain + 2)
+    full(steady, (plain, plain + 1), 2)
+    assert (steady.gain, steady.bbr.paths[0].cwnd) == (1.0, plain)
+    for _ in range(30):  # however long it takes
+        full(steady, (plain, plain + 1), 1)
+        assert (steady.gain, steady.bbr.paths[0].cwnd) == (1.0, plain)
+    full(steady, (plain + 2, plain + 3), 1)
+    assert steady.gain == 1.25
+
+
+@pytest.mark.parametrize("window", [(0, 60), (140, 140)])
+def test_a_flight_that_is_far_from_the_window_says_nothing_of_the_phase(window: tuple[int, int]) -> None:
+    """The application ended it, or the window is another one for other reasons."""
+    steady, plain = settled()
+    full(steady, window, 3)
+    assert (steady.gain, steady.bbr.paths[0].cwnd) == (1.0, plain)

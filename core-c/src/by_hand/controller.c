@@ -242,8 +242,8 @@ rw_status rw_controller_rate(rw_controller *c, const rw_hand_rate *r, rw_error *
 		return rw_bad_value(error, "no such path");
 	if (r->acked_segments > SEGMENTS_MAX || r->lost_segments > SEGMENTS_MAX || r->in_flight_before > SEGMENTS_MAX ||
 	    r->in_flight > SEGMENTS_MAX || r->paced_segments > SEGMENTS_MAX || r->sent_in_flight > SEGMENTS_MAX ||
-	    r->lost_since > SEGMENTS_MAX)
-		return rw_bad_value(error, "acked, lost, in flight and paced must be 0 to 1048576 segments");
+	    r->lost_since > SEGMENTS_MAX || r->window_least > SEGMENTS_MAX || r->window_most > SEGMENTS_MAX)
+		return rw_bad_value(error, "acked, lost, in flight, paced and window must be 0 to 1048576 segments");
 	if (r->repair > RW_REPAIR_TIMEOUT || r->prior_delivered > r->delivered)
 		return rw_bad_value(error,
 				    "a repair is none, recovery or timeout, and no more was delivered before than now");
@@ -265,6 +265,9 @@ rw_status rw_controller_rate(rw_controller *c, const rw_hand_rate *r, rw_error *
 				 .paced_ns = r->paced_ns,
 				 .paced_since_ns = (int64_t)((uint64_t)time_of(r->time_ns) - r->paced_ns),
 				 .selective = r->selective != 0,
+				 .window_least = r->window_least,
+				 .window_most = r->window_most,
+				 .window_since_ns = time_of(r->time_ns),
 				 .window_limited = r->window_limited != 0,
 				 .sent_in_flight = r->sent_in_flight,
 				 .lost_since = r->lost_since};

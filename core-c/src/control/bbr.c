@@ -28,6 +28,7 @@ enum {
 	CYCLE_PHASES = 8,
 	FULL_ROUNDS = 3,
 	PIPE_SEGMENTS = 4, /* BBRMinPipeCwnd */
+	FIRST_PHASE_SEGMENTS = 2, /* by which Linux's window is larger then */
 	EXTRA_ROUNDS = 5, /* of each half of the filter */
 	EXTRA_MOST_US = 100000,
 	EPOCH_ACKED_MAX = 1 << 20,
@@ -88,6 +89,8 @@ struct bbr {
 	uint32_t probed : 1; /* the recorded sender was seen to send faster in this first phase */
 	uint32_t slowed : 1; /* the last pace that was measured is that of the second phase */
 	uint32_t limits : 1; /* limited_from and limited_segments hold */
+	uint32_t smaller
+	    : 1; /* the recorded window was seen without the first phase's segments, where they were expected */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct bbr) <= sizeof(((struct rw_path *)0)->word), "the state fits");
 
@@ -169,7 +172,7 @@ static uint64_t with_quanta(const struct rw_connection *c, const struct bbr *b, 
 	if (!is_kernel(c))
 		return segments;
 	segments += segments & 1;
-	return segments + (b->state == PROBE_BW && b->phase == 0 ? 2 : 0);
+	return segments + (b->state == PROBE_BW && b->phase == 0 ? FIRST_PHASE_SEGMENTS : 0);
 }
 
 /* BBRInflight. */
@@ -318,6 +321,7 @@ static int app_limited(const struct bbr *b, const struct rw_rate *r)
 static void begin_phase(struct bbr *b, uint32_t phase, int64_t now_ns)
 {
 	b->probed = b->probed && phase == 0 && b->phase == 0;
+	b->smaller = 0;
 	b->phase = phase;
 	b->cycle_us = us_of(now_ns);
 }
@@ -504,6 +508,30 @@ static void follow_pace(const struct rw_connection *c, struct bbr *b, const stru
 	}
 }
 
+/*
+ * The phase that the recorded sender's window shows, where its flight fills it: only in the first phase it has room for two segments
+ * more. Where it was seen without them twice in a row, the first phase is over, or comes later.
+ */
+static void follow_window(const struct rw_connection *c, struct bbr *b, const struct rw_path *p,
+			  const struct rw_rate *r)
+{
+	uint64_t cwnd = segments_of(p), plain = cwnd - (b->phase == 0 ? FIRST_PHASE_SEGMENTS : 0);
+	int is_plain = r->window_most >= plain && r->window_most < plain + FIRST_PHASE_SEGMENTS;
+	if (b->state != PROBE_BW || b->policed || b->conserves || !is_kernel(c) || cwnd != target_window(c, b))
+		return;
+	if (b->phase == 0 && r->window_most) {
+		uint32_t again = is_plain && b->smaller;
+		if (again)
+			begin_phase(b, b->probed ? 1 : CYCLE_PHASES - 1, r->time_ns);
+		b->smaller = is_plain && b->phase != 1;
+	} else if (b->phase != 0 && r->window_least > plain && r->window_least <= plain + FIRST_PHASE_SEGMENTS) {
+		begin_phase(b, 0, r->window_since_ns);
+		b->probed = 1;
+	} else if (b->phase == CYCLE_PHASES - 1 && b->smaller && is_plain) {
+		b->cycle_us = us_of(r->time_ns);
+	}
+}
+
 /* BBRCheckFullPipe. */
 static void check_full_pipe(struct bbr *b, const struct rw_rate *r)
 {
@@ -595,11 +623,12 @@ static void bbr_rate(struct rw_connection *c, const struct rw_rate *r)
 	struct bbr *b = bbr_of(p);
 	if (!b->started)
 		start(b, r);
+	follow_window(c, b, p, r);
+	follow_pace(c, b, r);
 	update_bandwidth(c, b, r);
 	if (is_kernel(c))
 		update_aggregation(b, p, r);
 	check_phase(c, b, r);
-	follow_pace(c, b, r);
 	check_full_pipe(b, r);
 	check_drain(c, b, r);
 	update_rtt(c, b, p, r);

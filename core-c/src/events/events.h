@@ -38,6 +38,7 @@ struct rw_event_rate {
 	uint32_t waited_segments;
 	uint32_t burst_segments; /* what left last */
 	int64_t burst_ns;        /* and when */
+	int64_t answered_ns; /* after the ACK before it */
 	/* What was found lost since the ACK before, and how much of that before this ACK; valid as long as the event. */
 	const struct rw_segment_lost *lost;
 	uint32_t lost_before, lost_count;
@@ -134,10 +135,14 @@ struct rw_rates {
 	struct rw_event_rate told; /* of the last ACK */
 	/* Packets that leave at once are a burst: the last one, and what left on a timer since the ACK before, in what time. */
 	int64_t began_ns; /* when the flow was established */
-	int64_t burst_ns, last_ns, paced_since_ns;
+	int64_t burst_ns, last_ns, paced_since_ns, answered_ns;
 	uint32_t burst_bytes, paced_bytes, waited_bytes;
 	uint64_t paced_ns, waited_ns;
+	uint64_t gap_ns; /* from the burst before the last one to the last one */
+	uint32_t gap_bytes; /* and how much left in that one; 0: there was none */
 	uint8_t by_timer; /* the last burst left on one */
+	uint8_t doubted; /* the last gap may have been the pace, or made up for a burst that left late */
+	uint8_t shut; /* since then the receiver had no room for a segment */
 };
 
 struct rw_reconstruction {

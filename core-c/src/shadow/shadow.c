@@ -687,6 +687,32 @@ static uint64_t held_ns(const struct rw_event *e, uint64_t pacing_q24)
 	return takes_ns > since_ns ? takes_ns - since_ns : 0;
 }
 
+/*
+ * What the flight shows of the recorded sender's window. A sender that had data, room at the receiver, and no pace to wait for, sent
+ * until its window was full; it may wait for the room of a whole burst.
+ */
+static void see_window(const struct rw_event *e, const struct rw_model *model, struct rw_rate *r)
+{
+	uint64_t slower = model->pacing_q24 < model->bandwidth_q24 ? model->pacing_q24 : model->bandwidth_q24;
+	uint32_t burst = e->rate->burst_segments;
+	if (e->bursts)
+		return;
+	if (e->sent_before)
+		r->window_least = e->in_flight_before;
+	r->window_since_ns = e->rate->burst_ns - e->rate->answered_ns;
+	if (e->room && !rw_event_starved(e) && !e->amid_burst && !held_ns(e, slower))
+		r->window_most = e->in_flight_before + (burst > 2 ? burst - 1 : 1);
+}
+
+/* Where the flight fills the window, an ACK let the last data go and no timer, unless even a busy host would have answered it sooner. */
+static void forget_pace(const struct rw_event *e, uint64_t cwnd, struct rw_rate *r)
+{
+	if (r->in_flight_before + 1 < cwnd || e->rate->answered_ns >= TIMER_LATE_US * 1000)
+		return;
+	r->paced_segments = 0;
+	r->paced_ns = 0;
+}
+
 /* Did the recorded sender let data go at this pace, within a sixteenth? */
 static int is_at_pace(const struct rw_rate *r, uint64_t pacing_q24)
 {
@@ -756,6 +782,8 @@ static RW_ASIDE void tell_rate(struct rw_shadow *s, const struct rw_event *e, co
 		if (infers) {
 			see_application(s, ack->path, e, &model);
 			sample.held_ns = held_ns(e, model.pacing_q24);
+			see_window(e, &model, &sample);
+			forget_pace(e, p->cwnd_q16 >> 16, &sample);
 		}
 		see_pace(s, &sample, model.pacing_q24, row);
 		rw_shadow_rate(s, &sample);
