@@ -3,7 +3,7 @@
 `make prediction-errors PAIRS=FOLDER` writes errors.toml from the networks that predictions are tuned on. Everything is
 in logarithms. With `before` and `after` the medians of simulations of the recorded and of the other algorithm:
 
-    median = before + follow * (after - before) + level * (recorded - before)
+    median = before + follow * (after - before) + level * (recorded - before, at most reach either way)
 
 The interval adds to the simulated runs, `spread` times as far from their median, a normal error of the variance
 fixed^2 + (change * (after - before))^2 + (off * (recorded - before))^2: a prediction is worse where the
@@ -40,6 +40,8 @@ class Error:
     """Of one metric; see above."""
 
     level: float
+    reach: float
+    """Beyond it the recorded run had something of its own: an early end of slow start, a burst of losses."""
     follow: float
     spread: float
     fixed: float
@@ -47,7 +49,8 @@ class Error:
     off: float
 
     def median(self, recorded: float | None, before: float, after: float) -> float:
-        return before + self.follow * (after - before) + (0.0 if recorded is None else self.level * (recorded - before))
+        off = 0.0 if recorded is None else min(max(recorded - before, -self.reach), self.reach)
+        return before + self.follow * (after - before) + self.level * off
 
     def sd(self, recorded: float | None, before: float, after: float) -> float:
         """Of the normal part."""

@@ -48,13 +48,15 @@ def test_a_rivals_transfer_may_end_early() -> None:
 # Intervals
 
 
-PLAIN = Error(level=0.0, follow=1.0, spread=0.0, fixed=0.1, change=0.0, off=0.0)
+PLAIN = Error(level=0.0, reach=3.0, follow=1.0, spread=0.0, fixed=0.1, change=0.0, off=0.0)
 RUNS = np.zeros(9)
 
 
 def test_a_predictions_median_follows_the_change_and_a_part_of_the_level() -> None:
     assert replace(PLAIN, level=0.5, follow=0.8).median(2.0, 1.0, 3.0) == pytest.approx(1.0 + 0.8 * 2 + 0.5 * 1)
     assert replace(PLAIN, level=0.5).median(None, 1.0, 3.0) == pytest.approx(3.0)
+    near = replace(PLAIN, level=0.5, reach=0.4)
+    assert [near.median(recorded, 1.0, 3.0) for recorded in (0.0, 1.2, 9.0)] == pytest.approx([2.8, 3.1, 3.2])
 
 
 def test_an_interval_is_wider_where_more_changes_and_where_the_level_was_wrong() -> None:
@@ -187,7 +189,7 @@ def test_the_same_bytes_are_complete_sooner_by_as_much_as_they_are_faster() -> N
     fixed, stopped = ((-rates, -rates - half), (np.zeros(3), np.zeros(3)))
     assert errors.same_bytes({"goodput_bps": goodput, "completion_s": fixed})
     assert not errors.same_bytes({"goodput_bps": goodput, "completion_s": stopped})
-    own = {n: errors.Error(level=0, follow=f, spread=1, fixed=0, change=0, off=0)
+    own = {n: errors.Error(level=0, reach=3, follow=f, spread=1, fixed=0, change=0, off=0)
            for n, f in (("goodput_bps", 1.0), ("completion_s", 0.5))}  # fmt: skip
     recorded = NONE | {"goodput_bps": 2e6, "completion_s": 4e-6}
     for completion, ratio in ((fixed, 2.0), (stopped, 1.0)):
