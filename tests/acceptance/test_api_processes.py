@@ -380,8 +380,8 @@ def test_the_command_goes_on_with_a_large_capture(
         assert main([*asked, way.address]) == DONE
     finally:
         way.close()
-    told, told_again = capsys.readouterr().out.splitlines()
-    assert told == told_again
-    capture = ask(api, f"/v1/captures/{told.split()[0]}", **bearer(token))[1]
+    told, told_again = (line.split()[0] for line in capsys.readouterr().out.splitlines())
+    assert told == told_again, "the same capture, whatever state its job has reached"
+    capture = ask(api, f"/v1/captures/{told}", **bearer(token))[1]
     found = (capture["sha256"], capture["filename"], capture["tags"])
     assert found == (hashlib.sha256(content).hexdigest(), "large.pcap", {"site": "a"})
