@@ -4,6 +4,8 @@
 
 PYTHON := .venv/bin/python
 SECONDS := 60
+# Compiled Python is kept, whatever the environment says: tests and services start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
