@@ -59,8 +59,8 @@ def recorded() -> Iterator[dict[int, set[int]]]:
 
 
 class _Watching(ast.NodeTransformer):
-    def __init__(self, module: str, source: str) -> None:
-        self.module, self.source = module, source
+    def __init__(self, module: str) -> None:
+        self.module = module
         self.within: list[str] = []
 
     def enter(self, node: Any) -> ast.AST:
@@ -72,10 +72,8 @@ class _Watching(ast.NodeTransformer):
     visit_FunctionDef = visit_ClassDef = enter
 
     def number(self, node: ast.expr, outcomes: int) -> ast.Constant:
-        text = ast.get_source_segment(self.source, node) or ""
-        DECISIONS.append(
-            Decision(self.module, ".".join(self.within), node.lineno, node.col_offset, " ".join(text.split()), outcomes)
-        )
+        text = ast.unparse(node)
+        DECISIONS.append(Decision(self.module, ".".join(self.within), node.lineno, node.col_offset, text, outcomes))
         return ast.Constant(len(DECISIONS) - 1)
 
     def noted(self, node: ast.expr) -> ast.expr:
@@ -150,7 +148,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         """Compiled anew each time: no file of byte code has the notes."""
         path = self.get_filename(fullname)
         source = self.get_data(path).decode()
-        tree = _Watching(fullname, source).visit(ast.parse(source))
+        tree = _Watching(fullname).visit(ast.parse(source))
         return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)  # type: ignore[no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
