@@ -29,7 +29,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 EXAMPLES = int(os.environ.get("EXAMPLES") or 0)
 """Of each operation, others each time: `make soak`. Without it they are few, and always the same ones."""
 DRAWN = settings(
-    max_examples=EXAMPLES or 30, derandomize=not EXAMPLES, deadline=None, database=None,
+    max_examples=EXAMPLES or 10, derandomize=not EXAMPLES, deadline=None, database=None,
     suppress_health_check=list(HealthCheck), print_blob=True,
 )  # fmt: skip
 REQUEST = ("method", "url", "headers", "files", "data", "params", "cookies", "json")
