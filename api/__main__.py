@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 
+from api import metrics_folder
 from api.openid.configuration import configuration
 from api.supervisor import Processes
 from store import logs
@@ -47,15 +48,16 @@ def main() -> None:
         "log_level": "warning",
         "access_log": False,
     }
-    if processes == 1:
-        uvicorn.run("api.app:create", **options)
-        return
-    logs.configure()
-    config = uvicorn.Config("api.processes:application", workers=processes, **options)
-    started = Processes(config, [config.bind_socket()])
-    started.run()
-    if not started.can_start:
-        sys.exit(1)
+    with metrics_folder.of_this_start():
+        if processes == 1:
+            uvicorn.run("api.app:create", **options)
+            return
+        logs.configure()
+        config = uvicorn.Config("api.processes:application", workers=processes, **options)
+        started = Processes(config, [config.bind_socket()])
+        started.run()
+        if not started.can_start:
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from api.captures import endpoints as captures
 from api.connections import endpoints as connections
 from api.events import Poller
 from api.health import endpoints as health
+from api.http_metrics import Counted
 from api.limits import Requests
 from api.model_checks import endpoints as model_checks
 from api.openid.configuration import configuration
@@ -133,7 +134,8 @@ def create() -> FastAPI:
     app.add_middleware(Validated)
     app.add_middleware(Compressed)  # around Validated, whose tags are of what is not compressed
     app.add_middleware(_Headers)
-    app.add_middleware(Tus)
+    app.add_middleware(Counted)
+    app.add_middleware(Tus)  # around Counted, which is to see the method that is meant
     return app
 
 

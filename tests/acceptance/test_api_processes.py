@@ -104,12 +104,30 @@ def test_sessions_and_metrics_are_those_of_all(api: Services, token: str) -> Non
     for process in (first, second):
         with only(api, process):
             assert ask(api, "/v1/teams/me", Cookie=cookie)[0] == 200
-            with urllib.request.urlopen(f"{api.address}/metrics", timeout=20) as response:
-                told.append(response.read())
-    assert told[0] == told[1]
-    assert b"rewindow_jobs" in told[0]
+            told.append(scrape(api))
+    jobs, ok = 'rewindow_jobs{state="queued"}', answers("/v1/teams/me", 200)
+    assert told[0][jobs] == told[1][jobs]
+    assert told[1][ok] == told[0].get(ok, 0) + 1, "what the other one has answered counts, too"
     with only(api, second):
         assert ask(api, "/v1/teams/me")[0] == 401
+
+
+def scrape(api: Services) -> dict[str, float]:
+    """The lines of /metrics that have a number."""
+    with urllib.request.urlopen(f"{api.address}/metrics", timeout=20) as response:
+        lines = response.read().decode().splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+
+def answers(route: str, status: int) -> str:
+    """The name of their number in /metrics."""
+    return f'rewindow_http_requests_total{{method="GET",route="{route}",status="{status}"}}'
+
+
+def counting_folder(process: int) -> Path:
+    """Where this process of the API counts."""
+    variables = dict(v.split(b"=", 1) for v in Path(f"/proc/{process}/environ").read_bytes().split(b"\0") if v)
+    return Path(os.fsdecode(variables[b"PROMETHEUS_MULTIPROC_DIR"]))
 
 
 def test_events_reach_the_streams_of_each(api: Services, token: str) -> None:
@@ -138,6 +156,12 @@ def test_events_reach_the_streams_of_each(api: Services, token: str) -> None:
 
 def test_a_process_that_dies_is_succeeded(api: Services, token: str) -> None:
     before = serving(api)
+    ok = answers("/v1/specs", 200)
+    with only(api, before[0]):
+        assert ask(api, "/v1/specs", **bearer(token))[0] == 200
+        counted = scrape(api)[ok]
+    folder = counting_folder(before[0])
+    files = {p.name for p in folder.iterdir()}
     os.kill(before[0], signal.SIGKILL)
     wait_for("another process", lambda: len(serving(api)) == 2 and before[0] not in serving(api))
     (other,) = set(serving(api)) - set(before)
@@ -150,6 +174,11 @@ def test_a_process_that_dies_is_succeeded(api: Services, token: str) -> None:
             return False
 
     wait_for("it to serve", serves)
+    with only(api, other):
+        assert scrape(api)[ok] == counted, "what the dead one has answered counts"
+        assert ask(api, "/v1/specs", **bearer(token))[0] == 200
+        assert scrape(api)[ok] == counted + 1
+    assert {p.name for p in folder.iterdir()} == files, "it counts on in the same files"
 
 
 def test_processes_end_with_the_first_one(services: Services, tmp_path: Path) -> None:
@@ -159,11 +188,19 @@ def test_processes_end_with_the_first_one(services: Services, tmp_path: Path) ->
     process = own.start_api()
     children = serving(own)
     assert len(children) == 2
+    left = counting_folder(children[0])
     process.kill()
     process.wait()
     wait_for("their end", lambda: not any(Path(f"/proc/{p}").exists() for p in children))
     with socket.create_server((own.host, own.port)):
         pass
+    assert left.exists()
+    own.environment["REWINDOW_API_PROCESSES"] = "1"
+    alone = own.start_api()
+    assert not left.exists(), "the next start removes it"
+    assert ask(own, "/v1/captures")[0] == 401
+    assert scrape(own)[answers("/v1/captures", 401)] == 1, "one process counts as well, and from 0"
+    stop_process(alone)
 
 
 def test_processes_that_cannot_start_are_given_up(services: Services, tmp_path: Path) -> None:

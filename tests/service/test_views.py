@@ -11,6 +11,7 @@ import psycopg
 import pytest
 import yaml
 from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
 from deploy.run import CHECKOUT, Services
@@ -111,23 +112,67 @@ def test_every_panel_of_the_team_shows_something(rows: All, reader: Any) -> None
         assert any(v is not None for v in values), panel["title"]
 
 
+_SELECTOR = re.compile(r"\b(rewindow_\w+)(?:{([^}]*)})?")
+_MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
+
+
+def selected(expression: str, application: TestClient) -> list[list[dict[str, str]]]:
+    """What each selector of a query finds in /metrics: the labels of the samples."""
+    families = text_string_to_metric_families(application.get("/metrics").text)
+    samples = [s for f in families for s in f.samples]
+    found = []
+    for name, matchers in _SELECTOR.findall(expression):
+        parts = _MATCHER.findall(matchers)
+        assert ",".join(f'{label}{how}"{value}"' for label, how, value in parts) == matchers
+        matching = [s.labels for s in samples if s.name == name]
+        for label, how, value in parts:
+            assert all(label in labels for labels in matching), f"{name} has no label {label}"
+            is_it = re.compile(value if "~" in how else re.escape(value)).fullmatch
+            matching = [labels for labels in matching if bool(is_it(labels[label])) == (how[0] == "=")]
+        found.append(matching)
+    return found
+
+
+def grouped(expression: str) -> set[str]:
+    """Labels by which a query groups."""
+    return {label.strip() for group in re.findall(r"\bby \(([^)]*)\)", expression) for label in group.split(",")}
+
+
+@pytest.fixture
+def answered(application: TestClient) -> None:
+    """The API has answered with each kind of status that operators ask for."""
+    assert application.get("/v1/captures").status_code == 401
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr("api.health.endpoints._DEPENDENCIES", {"nothing": None})
+        assert application.get("/readyz").status_code == 503
+        patches.setattr("api.security.transaction", None)
+        assert application.get("/v1/captures", headers={"Authorization": "Bearer rw_x"}).status_code == 500
+
+
+@pytest.mark.usefixtures("answered")
 def test_every_panel_of_the_service_has_its_metric(application: TestClient) -> None:
-    metrics = {line.split("{")[0] for line in application.get("/metrics").text.splitlines() if "{" in line}
     for panel in dashboard("service")["panels"]:
-        assert panel["targets"][0]["expr"] in metrics
+        expression = panel["targets"][0]["expr"]
+        samples = selected(expression, application)
+        assert samples, panel["title"]
+        assert all(samples), panel["title"]
+        shown = set(re.findall(r"{{(\w+)}}", panel["targets"][0]["legendFormat"]))
+        by = grouped(expression)
+        assert by - {"le"} == shown if by else shown <= samples[0][0].keys()
+        assert all(by <= labels.keys() for found in samples for labels in found)
 
 
+@pytest.mark.usefixtures("answered")
 def test_the_operators_alerts_are_about_metrics_that_there_are(application: TestClient) -> None:
-    lines = application.get("/metrics").text.splitlines()
-    there = {line.rpartition(" ")[0] for line in lines if not line.startswith("#")}
     rules = yaml.safe_load((CHECKOUT / "deploy/prometheus/rewindow.yml").read_text())["groups"][0]["rules"]
-    asked = set()
     for rule in rules:
         assert rule.keys() - {"for"} == {"alert", "expr", "labels", "annotations"}
         assert rule["annotations"].keys() == {"summary", "description"}
-        asked |= set(re.findall(r"\brewindow_\w+(?:{[^}]*})?", rule["expr"]))
-    names = {line.partition("{")[0] for line in there}
-    assert {a for a in asked if a not in (there if "{" in a else names)} == set()
+        samples = selected(rule["expr"], application)
+        assert all(samples), rule["alert"]
+        told_of = [labels.get("route", "") for found in samples for labels in found]
+        assert not {"/healthz", "/readyz", "/metrics"} & set(told_of), "a probe is no answer to a team"
+        assert grouped(rule["expr"]) <= {name for found in samples for labels in found for name in labels}
     assert len({rule["alert"] for rule in rules}) == len(rules)
 
 
