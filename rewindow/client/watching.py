@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rewindow.client import uploads
 from rewindow.client.service import Refused, ServerBusy, ServerFailed, Service, Stopped
@@ -28,7 +28,10 @@ from rewindow.errors import RewindowError
 CAPTURES = re.compile(r".+\.(pcap|pcapng|cap)\d*(\.(gz|zst|xz|bz2|lz4))?", re.IGNORECASE)
 """Names of captures; tcpdump's -C writes its number behind the suffix."""
 _COMPRESSED = re.compile(r"\.(gz|zst|xz|bz2|lz4)$", re.IGNORECASE)
-_VERSION = 1
+_VERSION = 2
+"""Of the state file."""
+_OVER_MIN = 1000
+"""So many lines that are over are left in it while a watch runs."""
 _PAUSE_S, _PAUSE_MAX_S = 1.0, 60.0
 """After the first failure, and the longest; it doubles with each."""
 _COPY_BYTES = 1 << 20
@@ -59,44 +62,61 @@ class Sent:
     capture: str | None = None
     error: str | None = None
 
+    @classmethod
+    def told(cls, told: Mapping[str, Any]) -> Sent:
+        """Raises KeyError, TypeError, ValueError."""
+        return cls(Seen(*(int(told[n]) for n in ("inode", "size", "mtime_ns"))), told["capture"], told["error"])
+
+    def tell(self) -> dict[str, Any]:
+        return {**asdict(self.seen), "capture": self.capture, "error": self.error}
+
 
 class State:
-    """What was sent, by file name, in a file of JSON that is replaced as a whole after each change."""
+    """What was sent, by file name, in a file to which each change adds a line of JSON.
+
+    The first line has the version and the server; then comes for each change either what was sent of a file, or that
+    the file is `gone`. A line is on the disk before its change counts. A program that is killed in the middle of one
+    leaves a last line that is cut: it counts as never written. The file is written anew, and replaced as a whole,
+    where it has lines that are over: at the start, and when they are more than the others.
+    """
 
     def __init__(self, path: Path, server: str) -> None:
         """Raises WatchFailed: another process uses the file, it is of another server, or it cannot be read."""
         self._path, self._server = path, server
         self.files: dict[str, Sent] = {}
+        self._over = 0
+        """Lines that a later one has made void."""
+        self._journal = -1
         try:
             self._lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as e:
-            raise WatchFailed(f"{path}: cannot be written: {e.strerror}; --state names another place") from e
+            raise self._unwritable(e, "; --state names another place") from e
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._read()
+            if self._read():
+                self._open()
+            else:
+                self._compact()
         except BlockingIOError as e:
-            os.close(self._lock)
+            self.close()
             raise WatchFailed(f"{path}: another process watches with it") from e
         except BaseException:
-            os.close(self._lock)
+            self.close()
             raise
 
-    def _read(self) -> None:
+    def _unwritable(self, e: OSError, advice: str = "") -> WatchFailed:
+        return WatchFailed(f"{self._path}: cannot be written: {e.strerror}{advice}")
+
+    def _read(self) -> bool:
+        """Can lines be added to the file as it is? Raises WatchFailed."""
         try:
             text = self._path.read_text()
         except FileNotFoundError:
-            return
+            return False
         except (OSError, ValueError) as e:
             raise WatchFailed(f"{self._path}: {e}") from e
         try:
-            kept = json.loads(text)
-            if kept["version"] != _VERSION:
-                raise ValueError(f"version {kept['version']} is not known")
-            server = str(kept["server"])
-            self.files = {
-                name: Sent(Seen(*(int(k[n]) for n in ("inode", "size", "mtime_ns"))), k["capture"], k["error"])
-                for name, k in kept["files"].items()
-            }
+            server, is_clean = self._understand(text)
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             raise WatchFailed(
                 f"{self._path}: is not what `rewindow watch` wrote ({e}). Without it all files are sent again; the"
@@ -104,27 +124,75 @@ class State:
             ) from e
         if server != self._server:
             raise WatchFailed(f"{self._path}: is about {server}; --state names a file for another server")
+        return is_clean
+
+    def _understand(self, text: str) -> tuple[str, bool]:
+        """The server that it is about, and whether all of it holds. Raises what wrong JSON raises."""
+        head, *lines = text.splitlines(keepends=True) or [""]
+        if head == "{\n":  # the whole file is one document: so an earlier version wrote it
+            kept = json.loads(text)
+            _check_version(kept["version"], 1)
+            self.files = {name: Sent.told(told) for name, told in kept["files"].items()}
+            return str(kept["server"]), False
+        begun = json.loads(head)
+        _check_version(begun["version"], _VERSION)
+        for number, line in enumerate(lines, 1):
+            try:
+                if not line.endswith("\n"):
+                    raise ValueError("the last line is cut")
+                self._apply(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                if number < len(lines):
+                    raise
+                return str(begun["server"]), False
+        return str(begun["server"]), not self._over
+
+    def _apply(self, change: dict[str, Any]) -> None:
+        name = str(change["name"])
+        if "gone" in change:
+            del self.files[name]
+            self._over += 2
+        else:
+            sent = Sent.told(change)
+            self._over += name in self.files
+            self.files[name] = sent
 
     def put(self, name: str, sent: Sent) -> None:
         """Raises WatchFailed."""
-        self.files[name] = sent
-        self._write()
+        self._add([{"name": name, **sent.tell()}])
 
     def keep(self, names: set[str]) -> None:
         """Forgets all other files. Raises WatchFailed."""
-        kept = {n: s for n, s in self.files.items() if n in names}
-        if len(kept) != len(self.files):
-            self.files = kept
-            self._write()
+        gone = [n for n in self.files if n not in names]
+        if gone:
+            self._add([{"name": n, "gone": True} for n in gone])
 
-    def _write(self) -> None:
-        files = {n: {**asdict(s.seen), "capture": s.capture, "error": s.error} for n, s in self.files.items()}
-        text = json.dumps({"version": _VERSION, "server": self._server, "files": files}, indent=1)
+    def _add(self, changes: list[dict[str, Any]]) -> None:
+        """Raises WatchFailed."""
+        rest = memoryview("".join(json.dumps(c) + "\n" for c in changes).encode())
+        try:
+            if os.fstat(self._journal).st_nlink == 0:
+                raise WatchFailed(
+                    f"{self._path}: was deleted or replaced meanwhile; does another process watch with it?"
+                )
+            while rest:
+                rest = rest[os.write(self._journal, rest) :]
+            os.fsync(self._journal)
+        except OSError as e:
+            raise self._unwritable(e) from e
+        for change in changes:
+            self._apply(change)
+        if self._over > len(self.files) + _OVER_MIN:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Raises WatchFailed."""
         try:
             handle, name = tempfile.mkstemp(prefix=self._path.name + ".", dir=self._path.parent)
             try:
                 with os.fdopen(handle, "w") as out:
-                    out.write(text + "\n")
+                    out.write(json.dumps({"version": _VERSION, "server": self._server}) + "\n")
+                    out.writelines(json.dumps({"name": n, **s.tell()}) + "\n" for n, s in self.files.items())
                     out.flush()
                     os.fsync(out.fileno())
                 os.replace(name, self._path)
@@ -138,10 +206,32 @@ class State:
             finally:
                 os.close(folder)
         except OSError as e:
-            raise WatchFailed(f"{self._path}: cannot be written: {e.strerror}") from e
+            raise self._unwritable(e) from e
+        self._over = 0
+        self._open()
+
+    def _open(self) -> None:
+        """Raises WatchFailed."""
+        self._close_journal()
+        try:
+            self._journal = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as e:
+            raise self._unwritable(e) from e
+
+    def _close_journal(self) -> None:
+        if self._journal >= 0:
+            os.close(self._journal)
+            self._journal = -1
 
     def close(self) -> None:
+        self._close_journal()
         os.close(self._lock)
+
+
+def _check_version(found: Any, known: int) -> None:
+    """Raises ValueError."""
+    if found != known:
+        raise ValueError(f"version {found} is not known")
 
 
 @dataclass
@@ -220,8 +310,13 @@ class Watch:
         succeed."""
         self.look()
         while self._ready and not self.wait_s:
-            name = min(self._ready, key=lambda n: (self._ready[n].mtime_ns, n))  # a ring overwrites the oldest first
-            self._send(name)
+            looked = time.monotonic()
+            for name in sorted(
+                self._ready, key=lambda n: (self._ready[n].mtime_ns, n)
+            ):  # a ring takes the oldest first
+                self._send(name)
+                if self.wait_s or time.monotonic() - looked >= self._settle_s:
+                    break  # a look costs as much as the folder has files: it is not for each of them
             self.look()
 
     @property
@@ -354,7 +449,7 @@ class Watch:
 
     def _done(self, name: str, sent: Sent) -> None:
         """Raises WatchFailed."""
-        del self._unsent[name]  # it may be gone meanwhile, and is not lost
+        del self._unsent[name], self._ready[name]  # it may be gone meanwhile, and is not lost
         self._state.put(name, sent)
 
     def _wait(self, failure: ServerFailed | OSError) -> None:

@@ -20,7 +20,7 @@ import pytest
 from deploy.run import wait_for
 from rewindow.client import watching
 from rewindow.client.service import Refused, Service, Stopped
-from rewindow.client.watching import State, Watch, WatchFailed
+from rewindow.client.watching import Seen, Sent, State, Watch, WatchFailed
 from tests.unit.test_cli import ECN, REWINDOW
 
 HEADER = ECN.read_bytes()[:24]
@@ -82,7 +82,7 @@ class Watched:
 
     def begin(self, unchanged_s: float | None = None, settle_s: float = 0) -> None:
         """As after a restart of the program."""
-        self.state = State(self.folder / ".rewindow-watch", self.server.address)
+        self.state = State(self.path, self.server.address)
         service = Service(self.server.address, "rw_x", patience_s=0)
         self.watch = Watch(
             self.folder,
@@ -100,6 +100,16 @@ class Watched:
         self.watch.step()
         self.watch.step()
         return [name for name, _ in self.server.taken[before:]]
+
+    @property
+    def path(self) -> Path:
+        return self.folder / ".rewindow-watch"
+
+    def after_restart(self) -> dict[str, Sent]:
+        """What the state file says, to a program that reads it now."""
+        self.state.close()
+        self.begin()
+        return self.state.files
 
     def write(self, name: str, content: bytes) -> Path:
         path = self.folder / name
@@ -228,12 +238,12 @@ def test_a_restart_sends_nothing_twice(watched: Watched) -> None:
     watched.begin()
     watched.write("c.pcap", HEADER + b"c")
     assert watched.look_twice() == ["c.pcap"]
-    kept = json.loads((watched.folder / ".rewindow-watch").read_text())
-    assert set(kept["files"]) == {"a.pcap", "b.pcap", "c.pcap"}
-    assert "413 not now" in kept["files"]["b.pcap"]["error"]
+    kept = watched.after_restart()
+    assert set(kept) == {"a.pcap", "b.pcap", "c.pcap"}
+    assert "413 not now" in str(kept["b.pcap"].error)
     (watched.folder / "a.pcap").unlink()
     watched.watch.step()
-    assert set(json.loads((watched.folder / ".rewindow-watch").read_text())["files"]) == {"b.pcap", "c.pcap"}
+    assert set(watched.after_restart()) == {"b.pcap", "c.pcap"}
 
 
 def test_a_killed_watch_has_lost_nothing(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,16 +254,163 @@ def test_a_killed_watch_has_lost_nothing(watched: Watched, monkeypatch: pytest.M
 
     watched.write("a.pcap", HEADER)
     watched.watch.step()
-    monkeypatch.setattr(watching.os, "replace", killed)
+    monkeypatch.setattr(watching.os, "write", killed)
     with pytest.raises(KeyboardInterrupt):
         watched.watch.step()
     monkeypatch.undo()
     watched.state.close()
-    assert [p.name for p in watched.folder.iterdir() if "watch" in p.name] == [".rewindow-watch.lock"]
     watched.begin()
     assert watched.look_twice() == ["a.pcap"]
     assert watched.watch.counts.were_here == 1
     assert watched.told[-1] == "was here a.pcap: id-a.pcap"
+
+
+def sent(number: int) -> Sent:
+    return Sent(Seen(number, 24, 10**18 + number), capture=f"id-{number}")
+
+
+def test_each_change_adds_what_it_is_about(watched: Watched) -> None:
+    """What is written for a file does not grow with the number of files before it."""
+    before, written = watched.path.stat(), []
+    for number in range(300):
+        size = watched.path.stat().st_size
+        watched.state.put(f"{number:04}.pcap", sent(number))
+        written.append(watched.path.stat().st_size - size)
+    size = watched.path.stat().st_size
+    watched.state.keep({f"{number:04}.pcap" for number in range(1, 300)})
+    assert watched.path.stat().st_size - size < 100
+    assert watched.path.stat().st_ino == before.st_ino, "it was not written anew"
+    assert max(written) - min(written) <= 4
+    watched.state.put("0007.pcap", sent(1007))
+    expected = {f"{n:04}.pcap": sent(1007 if n == 7 else n) for n in range(1, 300)}
+    assert (watched.state.files, watched.after_restart()) == (expected, expected)
+    assert len(watched.path.read_text().splitlines()) == 300, "the start leaves no line that is over"
+
+
+def test_a_state_file_does_not_grow_for_ever(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ring of few files runs for years."""
+    monkeypatch.setattr(watching, "_OVER_MIN", 10)
+    lengths, files = [], set()
+    for number in range(100):
+        watched.state.put(f"{number % 5}.pcap", sent(number))
+        lengths.append(len(watched.path.read_text().splitlines()))
+        files.add(watched.path.stat().st_ino)
+    assert max(lengths) <= 1 + 5 + 16
+    assert lengths[-1] > 6, "it is not written anew each time"
+    assert len(files) > 1
+    expected = {f"{n % 5}.pcap": sent(n) for n in range(95, 100)}
+    assert (watched.state.files, watched.after_restart()) == (expected, expected)
+
+
+def test_a_last_line_that_is_cut_was_never_written(watched: Watched) -> None:
+    """A kill, or a machine that fails, in the middle of a write: at each byte of it."""
+    watched.state.put("a.pcap", sent(1))
+    safe = watched.path.read_bytes()
+    watched.state.put("b.pcap", sent(2))
+    whole = watched.path.read_bytes()
+    for length in range(len(safe), len(whole)):
+        watched.path.write_bytes(whole[:length])
+        assert watched.after_restart() == {"a.pcap": sent(1)}
+        watched.state.put("c.pcap", sent(3))
+        assert watched.after_restart() == {"a.pcap": sent(1), "c.pcap": sent(3)}
+    watched.path.write_bytes(safe + bytes(len(whole) - len(safe) - 1) + b"\n")
+    assert watched.after_restart() == {"a.pcap": sent(1)}, "blocks that were not written are zeros"
+    watched.path.write_bytes(whole)
+    assert watched.after_restart() == {"a.pcap": sent(1), "b.pcap": sent(2)}
+
+
+def test_a_start_that_is_killed_leaves_the_state_as_it_was(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in range(2):
+        watched.state.put("a.pcap", sent(number))
+    watched.state.close()
+    before = watched.path.read_bytes()
+    with monkeypatch.context() as patches:
+        patches.setattr(watching.os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            watched.begin()
+    assert watched.path.read_bytes() == before
+    assert {p.name for p in watched.folder.iterdir()} == {".rewindow-watch", ".rewindow-watch.lock"}
+    watched.begin()
+    assert watched.state.files == {"a.pcap": sent(1)}
+
+
+def test_the_state_of_an_earlier_version(watched: Watched) -> None:
+    """It was one document of JSON."""
+    seen = {"inode": 5, "size": 24, "mtime_ns": 7}
+    files = {
+        "a.pcap": {**seen, "capture": "id-a", "error": None}, "\udcff.pcap": {**seen, "capture": None, "error": "no"},
+    }  # fmt: skip
+    old = {"version": 1, "server": watched.server.address, "files": files}
+    watched.path.write_text(json.dumps(old, indent=1) + "\n")
+    expected = {
+        "a.pcap": Sent(Seen(5, 24, 7), capture="id-a"), "\udcff.pcap": Sent(Seen(5, 24, 7), error="no"),
+    }  # fmt: skip
+    assert watched.after_restart() == expected
+    watched.state.put("b.pcap", sent(1))
+    assert watched.after_restart() == {**expected, "b.pcap": sent(1)}
+    watched.path.write_text(json.dumps({**old, "server": "http://other"}, indent=1))
+    with pytest.raises(WatchFailed, match="is about http://other"):
+        watched.after_restart()
+    watched.path.unlink()
+    watched.begin()
+
+
+def test_a_state_file_that_another_one_replaced(watched: Watched) -> None:
+    """Somebody deleted the lock, and began a second watch: what the first one adds would be lost."""
+    (watched.folder / ".rewindow-watch.lock").unlink()
+    watched.state.put("a.pcap", sent(1))
+    watched.state.put("a.pcap", sent(2))
+    second = State(watched.path, watched.server.address)
+    with pytest.raises(WatchFailed, match="does another process watch with it"):
+        watched.state.put("b.pcap", sent(3))
+    second.put("c.pcap", sent(4))
+    second.close()
+    assert watched.after_restart() == {"a.pcap": sent(2), "c.pcap": sent(4)}
+
+
+def test_a_disk_that_is_full(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a line is written; the file stays one that can be read."""
+    watched.state.put("a.pcap", sent(1))
+    real, room = os.write, [20]
+
+    def short(handle: int, data: memoryview) -> int:
+        if not room:
+            raise OSError(28, "No space left on device")
+        return real(handle, data[: room.pop()])
+
+    with monkeypatch.context() as patches:
+        patches.setattr(watching.os, "write", short)
+        with pytest.raises(WatchFailed, match="cannot be written: No space left on device"):
+            watched.state.put("b.pcap", sent(2))
+    assert watched.after_restart() == {"a.pcap": sent(1)}
+
+
+def test_a_folder_of_many_files_is_not_looked_at_after_each(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, looks = [1000.0], []
+    monkeypatch.setattr(watching.time, "monotonic", lambda: now[0])
+    watched.state.close()
+    watched.begin(settle_s=1)
+    real = watched.watch.look
+    monkeypatch.setattr(watched.watch, "look", lambda: looks.append(now[0]) or real())
+    for number in range(6):
+        os.utime(watched.write(f"{number}.pcap", HEADER + bytes([number])), ns=(0, number))
+    watched.watch.step()
+    now[0] += 1
+    took = iter((0.5, 0.25, 0.5, 0.125, 0.125, 0.125))
+
+    def takes() -> None:
+        now[0] += next(took)
+
+    watched.server.meanwhile = takes
+    looks.clear()
+    watched.watch.step()
+    assert [name for name, _ in watched.server.taken] == [f"{n}.pcap" for n in range(6)]
+    assert looks == [1001.0, 1002.25, 1002.625], (
+        "one when it has become a second since the last one, and one at the end"
+    )
 
 
 def test_a_service_that_is_away(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,13 +578,17 @@ def test_a_state_file_is_of_one_watch_and_one_server(watched: Watched) -> None:
     with pytest.raises(WatchFailed, match="is about http://127"):
         State(path, "http://other")
     good = path.read_text()
+    head, line = good.splitlines(keepends=True)
     for broken in (
         "",
         "[]",
         "{}",
-        good[:-10],
-        good.replace('"version": 1', '"version": 2'),
-        good.replace('"size"', '"x"'),
+        head[:-10],
+        good.replace('"version": 2', '"version": 3'),
+        line,
+        head + line.replace('"size"', '"x"') + line,
+        head + line[:-10] + "\n" + line,
+        head + '{"name": "b.pcap", "gone": true}\n' + line,
     ):
         path.write_text(broken)
         with pytest.raises(WatchFailed, match="is not what `rewindow watch` wrote"):
