@@ -7,6 +7,12 @@ ruff format --check .
 ruff check .
 mypy
 lint-imports
+# Migrations are one line. Two branches may each have added one to the same: then there are two last ones, and no `upgrade head`.
+heads=$(alembic -c migrations/alembic.ini heads)
+[ "$(echo "$heads" | grep -c .)" = 1 ] || {
+	printf 'migrations must have one head, and have: %s\n' "${heads:-none}" >&2
+	exit 1
+}
 # The C core: one format, and clang-tidy's checks (core-c/.clang-tidy).
 find core-c lab bench kernel -name '*.[ch]' | xargs clang-format --dry-run -Werror
 cmake -S core-c -B build/tidy -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DREWINDOW_LAB=ON >/dev/null
