@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import random
+import signal
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,10 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, text
 
-from tests.service.test_api import assert_problem
+from deploy.run import Services, stop_process, wait_for
+from tests.service.test_api import assert_problem, objects
 from tests.service.test_jobs import age, in_transaction, job, state  # noqa: F401
+from tests.service.test_resumable_uploads import Message, begin, is_left, offset, part, patch, patch_in_pieces, row_of
 
 Run = Callable[[], None]
 
@@ -60,13 +65,19 @@ def ready(found: uuid.UUID) -> None:
 
 
 def another_job(client: TestClient) -> uuid.UUID:
-    from store.database import engine
-    from store.models import Job
     from tests.service.test_api import PCAP, SAMPLE
 
     half = client.post("/v1/captures", content=SAMPLE.read_bytes()[:4000], headers=PCAP).json()
+    return job_of(half["id"])
+
+
+def job_of(capture: str) -> uuid.UUID:
+    """The one that analyses it."""
+    from store.database import engine
+    from store.models import Job
+
     with engine().connect() as connection:
-        return connection.scalars(select(Job.id).where(Job.capture_id == uuid.UUID(half["id"]))).one()
+        return connection.scalars(select(Job.id).where(Job.capture_id == uuid.UUID(capture))).one()
 
 
 @pytest.mark.parametrize("away", [store_away, another_disk])
@@ -297,3 +308,118 @@ def test_jobs_go_on_when_the_store_is_back(job: uuid.UUID) -> None:  # noqa: F81
     age(job, not_before=waits_until)
     watch()
     assert state(job).not_before == waits_until, "the store did not refuse the sweeper meanwhile"
+
+
+@contextlib.contextmanager
+def stopped(services: Services, name: str, application: TestClient) -> Iterator[None]:
+    """PostgreSQL or Redis ends, and starts again with what it has kept."""
+    stop_process(services.processes[name], stop=signal.SIGINT)  # PostgreSQL does not wait for its clients
+    try:
+        yield
+    finally:
+        services.processes[name] = services._watched[name].start()
+        wait_for(name, lambda: application.get("/readyz").status_code == 200, [services.processes[name]])
+
+
+CONTENT = random.Random(17).randbytes(5000)
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thousand bytes of a resumable upload are written, and made safe."""
+    from api.resumable import pieces, service
+
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(service, "STEP_BYTES", 1000)
+
+
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize(("when", "safe"), [("in the middle", 2500), ("before the end", 2500), ("while stored", 4500)])
+def test_postgresql_ends_during_a_resumable_upload(
+    services: Services,
+    application: TestClient,
+    client: TestClient,
+    token: str,
+    monkeypatch: pytest.MonkeyPatch,
+    when: str,
+    safe: int,
+) -> None:
+    """What was safe before stays, and the upload goes on from there."""
+    from api.resumable.pieces import Pieces
+
+    outage = contextlib.ExitStack()
+    address, before = begin(client, len(CONTENT)), objects()
+    upload = row_of(address).id
+
+    def end() -> None:
+        outage.enter_context(stopped(services, "postgresql", application))
+
+    async def messages() -> AsyncIterator[Message]:
+        yield part(CONTENT[:2500])
+        if when == "while stored":
+            yield part(CONTENT[2500:4500])
+            yield {"type": "http.request", "body": CONTENT[4500:], "more_body": False}
+        end()
+        if when == "in the middle":
+            yield part(CONTENT[2500:4000])
+        yield {"type": "http.request", "body": CONTENT[2500:], "more_body": False}
+
+    real = Pieces.read
+
+    async def read(self: Pieces) -> AsyncIterator[bytes]:
+        end()
+        async for piece in real(self):
+            yield piece
+
+    with outage:
+        with monkeypatch.context() as patches:
+            patches.setattr(Pieces, "read", read)
+            status, problem = patch_in_pieces(application, token, address, 0, messages())
+        away = "the database does not answer at the moment"
+        assert (status, problem["status"], problem["detail"]) == (503, 503, away)
+        refused = client.get(address)
+        assert_problem(refused, 503, away)
+        assert refused.headers["Retry-After"] == "1"
+    assert offset(client, address) == safe
+    assert client.get("/v1/captures").json()["items"] == []
+    assert objects() == before, "nothing is left of a capture that was not stored"
+    assert patch(client, address, safe, CONTENT[safe:]).status_code == 204
+    capture = client.get(address).json()["capture"]
+    assert (capture["sha256"], capture["already_here"]) == (hashlib.sha256(CONTENT).hexdigest(), False)
+    assert client.get(f"/v1/captures/{capture['id']}/file").content == CONTENT
+    assert not is_left(upload)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_redis_ends_during_a_resumable_upload(
+    services: Services, application: TestClient, client: TestClient, token: str, run_jobs: Run
+) -> None:
+    """It needs no Redis: the capture is stored, and its job wakes a worker when Redis is back."""
+    from worker.sweeper import sweep_once
+
+    def queued() -> float:
+        lines = dict(line.rsplit(" ", 1) for line in application.get("/metrics").text.splitlines() if line[0] != "#")
+        return float(lines['rewindow_queue_length{queue="rewindow"}'])
+
+    run_jobs()
+    outage = contextlib.ExitStack()
+    address = begin(client, len(CONTENT))
+
+    async def messages() -> AsyncIterator[Message]:
+        yield part(CONTENT[:2500])
+        outage.enter_context(stopped(services, "redis", application))
+        yield part(CONTENT[2500:4000])
+        yield {"type": "http.request", "body": CONTENT[4000:], "more_body": False}
+
+    with outage:
+        assert patch_in_pieces(application, token, address, 0, messages()) == (204, {})
+        capture = client.get(address).json()["capture"]
+        assert (capture["sha256"], capture["state"]) == (hashlib.sha256(CONTENT).hexdigest(), "queued")
+        assert_problem(application.get("/metrics"), 503, "Redis does not answer at the moment")
+    before = queued()
+    found = job_of(capture["id"])
+    age(found, sent_at=func.now() - timedelta(minutes=2), queued_at=func.now() - timedelta(minutes=2))
+    assert sweep_once() == 1
+    assert queued() == before + 1
+    run_jobs()
+    assert client.get(f"/v1/captures/{capture['id']}").json()["state"] == "failed", "these bytes are no capture"
