@@ -43,7 +43,7 @@ MULTIPATH = [a.name for a in ALGORITHMS.values() if a.kind == "multipath"]
 IN_PAPER_MODE = [name for name in ALGORITHMS if name in PAPER]
 IN_KERNEL_MODE = [name for name in ALGORITHMS if name in KERNEL]
 IN_ITS_MODES = [(n, "paper") for n in IN_PAPER_MODE] + [(n, "kernel") for n in IN_KERNEL_MODE]
-EXAMPLES, ROUNDS = 100, 100
+EXAMPLES, ROUNDS = 20, 500
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
