@@ -479,34 +479,29 @@ def _upload(args: argparse.Namespace) -> int:
 
     service = _service(args)
     tags = {k: str(v) for k, v in _options(args.tag, "--tag").items()}
-    sent: list[tuple[str, dict[str, Any]]] = []
-    waiting, not_sent, worst = list(args.captures), list[str](), DONE
+    captures = [uploads.Sent(path) for path in args.captures]
     try:
-        while waiting:
-            path = waiting[0]
+        uploads.upload_each(service, captures, tags, lambda e: print(f"rewindow: {e}", file=sys.stderr))
+        worst = DONE
+        for sent in captures:
+            if sent.capture is None:
+                worst = max(worst, UNREADABLE if isinstance(sent.trouble, CaptureUnreadable) else FAILED)
+                continue
             try:
-                sent.append((path, uploads.upload(service, path, tags)))
-            except (CaptureUnreadable, uploads.CaptureRefused) as e:
+                worst = max(worst, _told(args, service, sent.path, sent.capture))
+            except ServerFailed as e:
+                print(f"{sent.capture['id']}  {sent.capture['state']}  {sent.path}")
                 print(f"rewindow: {e}", file=sys.stderr)
-                worst = max(worst, UNREADABLE if isinstance(e, CaptureUnreadable) else FAILED)
-                not_sent.append(path)
-            waiting.pop(0)
-    except ServerFailed as e:
-        print(f"rewindow: {e}", file=sys.stderr)
-        worst = FAILED
+                worst = FAILED
     finally:
-        not_sent += waiting
-        if not_sent and len(args.captures) > 1:
+        if len(captures) > 1:
+            accepted = sum(1 for sent in captures if sent.capture)
             print(
-                f"rewindow: not sent, {len(not_sent)} of {len(args.captures)}:", *not_sent, sep="\n  ", file=sys.stderr
+                f"\n{accepted} of {len(captures)} captures accepted",
+                *uploads.table(captures),
+                sep="\n",
+                file=sys.stderr,
             )
-    for path, capture in sent:
-        try:
-            worst = max(worst, _told(args, service, path, capture))
-        except ServerFailed as e:
-            print(f"{capture['id']}  {capture['state']}  {path}")
-            print(f"rewindow: {e}", file=sys.stderr)
-            worst = FAILED
     return worst
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import IO, Any
 
 from rewindow.client.service import Service
@@ -45,9 +45,9 @@ def lines(service: Service, filters: Filters, most: int | None) -> Iterator[str]
         rows = [_cells(c) for c in items]
         widths = [max(w, *(len(r[i]) for r in rows)) if rows else w for i, w in enumerate(widths)]
         if not shown:
-            yield _aligned(_HEADING, widths)
+            yield aligned(_HEADING, widths, _RIGHT)
             yield "  ".join("-" * w for w in widths)
-        yield from (_aligned(row, widths) for row in rows)
+        yield from (aligned(row, widths, _RIGHT) for row in rows)
         shown += len(items)
         if shown == most:
             break
@@ -56,8 +56,9 @@ def lines(service: Service, filters: Filters, most: int | None) -> Iterator[str]
     yield f"\n{shown} of {about}{total} connections" if shown < total else f"\n{shown} connections"
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [c.rjust(w) if i in _RIGHT else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+def aligned(row: Sequence[str], widths: Sequence[int], right: Collection[int] = ()) -> str:
+    """One line of a table. right: the columns of numbers."""
+    cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
     return "  ".join(cells).rstrip()
 
 

@@ -9,13 +9,15 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from rewindow.client import resuming
-from rewindow.client.service import Answer, ServerFailed, Service
-from rewindow.errors import CaptureUnreadable
+from rewindow.client.service import Answer, Refused, ServerBusy, ServerFailed, Service, Stopped
+from rewindow.client.tables import aligned, printable
+from rewindow.errors import CaptureUnreadable, RewindowError
 
 _POLL_S = 0.5
 LARGE_BYTES = 64 << 20
@@ -30,6 +32,20 @@ class CaptureRefused(ServerFailed):
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
         self.may_succeed_later = status == 408
+
+
+_OUTCOMES = {CaptureUnreadable: "unreadable", CaptureRefused: "refused"}
+"""Errors that are about one capture."""
+
+
+@dataclass
+class Sent:
+    """What became of one capture of several. `outcome` is a word or two; `trouble` is why it was not accepted."""
+
+    path: str
+    outcome: str = "not tried"
+    capture: dict[str, Any] | None = None
+    trouble: RewindowError | None = None
 
 
 def connections(service: Service, capture_id: str) -> list[dict[str, Any]]:
@@ -50,6 +66,44 @@ def upload(service: Service, path: str, tags: Mapping[str, str]) -> dict[str, An
             return send(service, body, "standard-input" if path == "-" else Path(path).name, tags, path)
     except OSError as e:
         raise CaptureUnreadable(path, e.strerror or str(e)) from e
+
+
+def upload_each(
+    service: Service, captures: Sequence[Sent], tags: Mapping[str, str], report: Callable[[RewindowError], None]
+) -> None:
+    """Uploads captures in their order, and fills in what became of each.
+
+    One that fails does not stop the others. What stops them: a server that refuses the caller, stays busy, or fails two
+    captures one after the other.
+    """
+    failed_before = False
+    for sent in captures:
+        try:
+            sent.capture = upload(service, sent.path, tags)
+        except (CaptureUnreadable, ServerFailed) as e:
+            sent.trouble = e
+            report(e)
+            sent.outcome = _OUTCOMES.get(type(e), "not sent")
+            is_of_this = type(e) in _OUTCOMES
+            if isinstance(e, Stopped | Refused | ServerBusy) or (failed_before and not is_of_this):
+                return
+            failed_before = not is_of_this
+        else:
+            failed_before = False
+            restored, known = sent.capture.get("restored"), sent.capture.get("already_here")
+            sent.outcome = "stored again" if restored else "already here" if known else "sent"
+
+
+def table(captures: Sequence[Sent]) -> Iterator[str]:
+    """Lines: what became of each capture."""
+    heading = ("outcome", "id", "capture", "reason")
+    rows = []
+    for sent in captures:
+        accepted = str(sent.capture["id"]) if sent.capture else "-"
+        reason = " ".join(str(sent.trouble or "").removeprefix(f"{sent.path}: ").split())
+        rows.append((sent.outcome, accepted, printable(sent.path), printable(reason)))
+    widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
+    yield from (aligned(row, widths) for row in (heading, ["-" * w for w in widths], *rows))
 
 
 def send(service: Service, body: IO[bytes], name: str, tags: Mapping[str, str], told: str) -> dict[str, Any]:

@@ -51,6 +51,13 @@ def get(stack: Services, token: str, path: str) -> Any:
         return json.load(response)
 
 
+def test_captures_that_are_there_already_are_told(rewindow: Rewindow, team: str) -> None:
+    status, out, err = rewindow("upload", *(CAPTURES / n for n in NAMES), "--tag", "site=lab")
+    assert status == 0
+    assert [line.split()[1] for line in out.splitlines()] == ["done", "done"]
+    assert [line.split("  ")[0] for line in err.splitlines()[-2:]] == ["already here", "already here"]
+
+
 def test_a_search_as_a_table(stack: Services, team: str, rewindow: Rewindow, monkeypatch: pytest.MonkeyPatch) -> None:
     told = get(stack, team, "/v1/connections?sort=-bytes")["items"]
     assert len(told) > 2

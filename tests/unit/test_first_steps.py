@@ -211,7 +211,13 @@ def test_uploads_go_on_after_one_that_fails(server: tuple[str, dict[str, int]], 
     errors = done.stderr.splitlines()
     assert errors[0] == f"rewindow: {captures[1]}: No such file or directory"
     assert errors[1] == f"rewindow: {captures[3]}: {address}: 413 not this one"
-    assert errors[2:] == ["rewindow: not sent, 2 of 5:", f"  {captures[1]}", f"  {captures[3]}"]
+    assert errors[2:4] == ["", "3 of 5 captures accepted"]
+    told = [line.split(maxsplit=3) for line in errors[6:]]
+    assert [row[:3] for row in told] == [
+        [outcome, "7" if outcome == "sent" else "-", str(p)]
+        for outcome, p in zip(("sent", "unreadable", "sent", "refused", "sent"), captures, strict=True)
+    ]
+    assert [row[3:] for row in told] == [[], ["No such file or directory"], [], [f"{address}: 413 not this one"], []]
     del refused["d.pcap"]
     done = run("upload", *captures, "--server", address, "--token", "rw_x")
     assert done.returncode == 3
@@ -226,11 +232,26 @@ def test_uploads_end_where_the_server_refuses_the_caller(server: tuple[str, dict
     done = run("upload", *captures, "--server", address, "--token", "rw_x")
     assert done.returncode == 4
     assert done.stdout.splitlines() == [f"7  queued  {captures[0]}"]
-    assert done.stderr.splitlines() == [
-        f"rewindow: {address}: 401 not this one", "rewindow: not sent, 2 of 3:", f"  {captures[1]}", f"  {captures[2]}",
-    ]  # fmt: skip
+    errors = done.stderr.splitlines()
+    assert errors[:3] == [f"rewindow: {address}: 401 not this one", "", "1 of 3 captures accepted"]
+    assert [line.split("  ")[0].strip() for line in errors[5:]] == ["sent", "not sent", "not tried"]
     alone = run("upload", captures[1], "--server", address, "--token", "rw_x")
     assert len(alone.stderr.splitlines()) == 1
+
+
+def test_uploads_go_on_after_one_failure_of_the_server_but_not_after_two(
+    server: tuple[str, dict[str, int]], tmp_path: Path
+) -> None:
+    address, refused = server
+    captures = [tmp_path / f"{n}.pcap" for n in "abcdef"]
+    for path in captures:
+        path.write_bytes(b"x")
+    refused |= {"b.pcap": 500, "d.pcap": 500, "e.pcap": 502}
+    done = run("upload", *captures, "--server", address, "--token", "rw_x")
+    assert done.returncode == 4
+    assert done.stdout.splitlines() == [f"7  queued  {p}" for p in (captures[0], captures[2])]
+    outcomes = [line.split("  ")[0].strip() for line in done.stderr.splitlines()[7:]]
+    assert outcomes == ["sent", "not sent", "sent", "not sent", "not sent", "not tried"]
 
 
 def test_several_captures_from_streams() -> None:
