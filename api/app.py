@@ -66,7 +66,7 @@ class _Headers:
         await self._app(scope, receive, with_headers)
 
 
-_PAGES = ("", "captures", "connections", "alerts", "specifications", "model-checks", "settings")
+_PAGES = ("", "captures", "connections", "comparison", "alerts", "specifications", "model-checks", "settings")
 """First parts of the addresses that the dashboard knows (App.svelte)."""
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Query
 from pydantic import Field
-from sqlalchemy import BigInteger, ColumnElement, String, cast, func, literal
+from sqlalchemy import BigInteger, ColumnElement, Select, String, cast, func, literal, select, true
 
 from api.errors import Unprocessable
 from store import facts
@@ -30,16 +31,19 @@ def _begin(unit_ns: int) -> ColumnElement[Any]:
 @dataclass(frozen=True)
 class Dimension:
     """is_time: a value is the begin of a period, nanoseconds since 1970. of_capture: all connections of a capture have
-    the same value. by_quality: the table `qualities` has the value."""
+    the same value. by_quality: the table `qualities` has the value. each: a connection may have several values, which
+    are the rows of this; it is then in several groups."""
 
     name: str
     value: ColumnElement[Any]
     is_time: bool = False
     of_capture: bool = False
     by_quality: bool = False
+    each: Any = None
 
 
 _FACT = ConnectionFact
+_MARKS = select(func.unnest(QualityRecord.quality).label("mark")).correlate(QualityRecord).lateral("marks")
 _FIXED = {
     d.name: d
     for d in (
@@ -47,6 +51,7 @@ _FIXED = {
         Dimension("sender_algorithm", _FACT.sender_algorithm.expression),
         Dimension("subflow_count", _text(_FACT.subflow_count)),
         Dimension("verdict", QualityRecord.verdict.expression, by_quality=True),
+        Dimension("mark", _MARKS.c.mark, by_quality=True, each=_MARKS),
         Dimension("prefix", facts.prefix(_FACT.src)),
         Dimension("peer_prefix", facts.prefix(_FACT.dst)),
         Dimension("src", func.host(_FACT.src)),
@@ -65,6 +70,16 @@ Name = Annotated[
     str, Field(pattern=r"^(" + "|".join(_FIXED) + r"|tag:[^=]{1,100})$", description=f"One of {', '.join(NAMES)}")
 ]
 Names = Annotated[list[Name], Query(max_length=2, description=f"At most two of {', '.join(NAMES)}")]
+
+
+def joined(rows: Select[Any], by: Sequence[Dimension]) -> Select[Any]:
+    """rows: of facts and captures; what else the dimensions are of is joined to them."""
+    if any(d.by_quality for d in by):
+        rows = rows.join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
+    for dimension in by:
+        if dimension.each is not None:
+            rows = rows.outerjoin(dimension.each, true())
+    return rows
 
 
 def of(name: str) -> Dimension:

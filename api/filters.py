@@ -14,16 +14,20 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
-from sqlalchemy import ColumnElement, and_, cast, exists, or_, select
-from sqlalchemy.dialects.postgresql import INET
+from sqlalchemy import ColumnElement, Text, and_, cast, exists, func, not_, or_, select
+from sqlalchemy.dialects.postgresql import ARRAY, INET
 
 from api.errors import BadRequest
+from api.measured import Name as Measure
+from api.measured import has_value
 from api.schemas import Schema
 from store import facts
 from store.models import Capture, ConnectionFact, QualityRecord, Subflow, Verdict
 
 SEVERAL_MAX = 16
 """Values of one filter."""
+NONE = "none"
+"""As a value of some filters: there is no such thing."""
 _INTEGER_MAX = 2**63 - 1
 _COUNT_MAX = 2**31 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,9 +56,11 @@ class CaptureFilters(Schema):
     capture_id: uuid.UUID | None = None
     """Only this capture."""
     tag: list[Pair] = Several
-    """key=value; may be given several times, and then all must be there."""
-    uploader: list[uuid.UUID] = Several
-    """Ids of tokens: the capture was uploaded first with one of them."""
+    """key=value; may be given several times, with different keys, and then all must be there."""
+    without_tag: list[Name] = Several
+    """Keys of tags: the capture has none of them."""
+    uploader: list[uuid.UUID | Literal["none"]] = Several
+    """Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which."""
     since: datetime | None = None
     """Only captures that were uploaded at this time or later."""
     until: datetime | None = None
@@ -72,6 +78,14 @@ class ConnectionFilters(Schema):
     """Addresses or prefixes: either end of a subflow is in one of them."""
     port: list[Port] = Several
     """Either end of a subflow has one of these ports."""
+    src: list[Network] = Several
+    """Addresses or prefixes: the main subflow's sender is in one of them."""
+    dst: list[Network] = Several
+    """Addresses or prefixes: the main subflow's receiver is in one of them."""
+    sport: list[Port] = Several
+    """The main subflow's sender has one of these ports."""
+    dport: list[Port] = Several
+    """The main subflow's receiver has one of these ports."""
     kind: Literal["tcp", "mptcp"] | None = None
     """tcp or mptcp."""
     sender_algorithm: list[Name] = Several
@@ -79,7 +93,15 @@ class ConnectionFilters(Schema):
     verdict: list[Verdict] = Several
     """The connection has one of these verdicts."""
     mark: list[Name] = Several
-    """Names of findings (`quality`): the connection has one of them."""
+    """Names of findings (`quality`): the connection has one of them; none: it has no finding."""
+    all_marks: list[Name] = Several
+    """Names of findings: the connection has all of them; none: it has no finding."""
+    reliable: list[Measure] = Several
+    """Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+    has."""
+    measured: list[Measure] = Several
+    """Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+    group that has."""
     bytes_min: Integer = None
     """Least bytes of data."""
     bytes_max: Integer = None
@@ -161,12 +183,14 @@ _RANGES: dict[str, ColumnElement[Any]] = {
 
 def tags_of(pairs: list[str]) -> dict[str, str]:
     """Raises BadRequest."""
-    tags = {}
+    tags: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key or len(pair) > 200 or not pair.isprintable():
             raise BadRequest(f"tag '{pair[:40]}' is not of the form key=value")
-        tags[key] = value
+        if tags.setdefault(key, value) != value:
+            both = f"'{tags[key][:40]}' or '{value[:40]}'"
+            raise BadRequest(f"tag '{key[:40]}' is given with two values, and a capture has one: {both}")
     return tags
 
 
@@ -177,8 +201,12 @@ def of_captures(wanted: Filters) -> list[ColumnElement[bool]]:
         conditions.append(Capture.id == wanted.capture_id)
     if wanted.tag:
         conditions.append(Capture.tags.contains(tags_of(wanted.tag)))
+    if wanted.without_tag:
+        conditions.append(not_(Capture.tags.has_any(cast(wanted.without_tag, ARRAY(Text)))))
     if wanted.uploader:
-        conditions.append(Capture.uploader_id.in_(wanted.uploader))
+        ids = [i for i in wanted.uploader if i != NONE]
+        is_unknown = [Capture.uploader_id.is_(None)] if NONE in wanted.uploader else []
+        conditions.append(or_(Capture.uploader_id.in_(ids), *is_unknown))
     if wanted.since:
         conditions.append(Capture.created_at >= wanted.since)
     if wanted.until:
@@ -220,7 +248,17 @@ def of_connections(wanted: Filters, *, times: bool = True) -> list[ColumnElement
     if wanted.verdict:
         conditions.append(_of_qualities(QualityRecord.verdict.in_(wanted.verdict)))
     if wanted.mark:
-        conditions.append(_of_qualities(QualityRecord.quality.overlap(wanted.mark)))
+        conditions.append(_of_qualities(or_(*(_has_mark(name) for name in wanted.mark))))
+    if wanted.all_marks:
+        conditions.append(_of_qualities(and_(*(_has_mark(name) for name in wanted.all_marks))))
+    for end, networks in ((fact.src, wanted.src), (fact.dst, wanted.dst)):
+        if networks:
+            conditions.append(or_(*(_is_in(end, network) for network in networks)))
+    for port, ports in ((fact.sport, wanted.sport), (fact.dport, wanted.dport)):
+        if ports:
+            conditions.append(port.in_(ports))
+    conditions += [has_value(name, reliable=True) for name in wanted.reliable]
+    conditions += [has_value(name, reliable=False) for name in wanted.measured]
     if wanted.address:
         conditions.append(_of_subflows(lambda row: or_(*(_within(row, network) for network in wanted.address))))
     if wanted.port:
@@ -232,9 +270,17 @@ def _of_qualities(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return ConnectionFact.quality_id.in_(select(QualityRecord.id).where(condition))
 
 
+def _has_mark(name: str) -> ColumnElement[bool]:
+    return func.cardinality(QualityRecord.quality) == 0 if name == NONE else QualityRecord.quality.contains([name])
+
+
+def _is_in(address: Any, network: str) -> ColumnElement[bool]:
+    found: ColumnElement[bool] = address.op("<<=", is_comparison=True)(cast(network, INET))
+    return found
+
+
 def _within(row: Any, network: str) -> ColumnElement[bool]:
-    bound = cast(network, INET)
-    return or_(row.src.op("<<=", is_comparison=True)(bound), row.dst.op("<<=", is_comparison=True)(bound))
+    return or_(_is_in(row.src, network), _is_in(row.dst, network))
 
 
 def _of_subflows(condition: Callable[[Any], ColumnElement[bool]]) -> ColumnElement[bool]:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     case,
     cast,
     column,
+    exists,
     false,
     func,
     literal,
@@ -97,6 +98,11 @@ class OfConnections:
         query = facts(team_id, self.value.label("value"), unreliable, *columns).where(*self.conditions, *where)
         return query if periods is ALWAYS else query.where(during(ConnectionFact.first_ns, periods))
 
+    def has_value(self, *, reliable: bool) -> ColumnElement[bool]:
+        """Has a connection a value, a reliable one if that is asked for?"""
+        is_valid = [~made_unreliable(self.result)] if reliable else []
+        return and_(self.value.is_not(None), *self.conditions, *is_valid)
+
 
 @dataclass(frozen=True)
 class OfGroups:
@@ -130,6 +136,13 @@ class OfGroups:
         )
         of_each = query.where(FairnessGroup.attempt_id.in_(then)).subquery("of_each")
         return select(*of_each.c).where(during(of_each.c.first_member_ns, periods))
+
+    def has_value(self, *, reliable: bool) -> ColumnElement[bool]:
+        """Is a connection a member of a group that has a value, a reliable one if that is asked for?"""
+        is_member = FairnessGroup.members["connections"].contains(func.to_jsonb(ConnectionFact.number))
+        is_valid = [FairnessGroup.verdict != "poor"] if reliable else []
+        of_capture = FairnessGroup.attempt_id == ConnectionFact.attempt_id
+        return exists().where(of_capture, is_member, self.value.is_not(None), *is_valid).correlate(ConnectionFact)
 
 
 Measured = OfConnections | OfGroups

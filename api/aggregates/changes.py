@@ -156,18 +156,21 @@ async def find(
         raise Unprocessable("from, split and to must be there, in this order of time")
     compared: list[tuple[str, str, _Compared]] = []
     too_few = 0
-    kept = await _of_days(session, caller, wanted, split, include_unreliable)
+    pairs = [(name, dimension) for name in names for dimension in by if _applies(name, dimension)]
     for name in names:
-        for dimension in by:
-            if kept is not None and name in spreads.MEASURES and dimension in spreads.DIMENSIONS:
-                groups = kept[name, dimension]
+        if all(pair[0] != name for pair in pairs):
+            measures.check(measures.of(name), name, [dimensions.of(d) for d in by])
+    kept = await _of_days(session, caller, wanted, split, include_unreliable)
+    for name, dimension in pairs:
+        if kept is not None and name in spreads.MEASURES and dimension in spreads.DIMENSIONS:
+            groups = kept[name, dimension]
+        else:
+            groups = await _of_facts(session, caller, wanted, name, dimension, split, include_unreliable)
+        for value, (before, after) in groups.items():
+            if before.is_enough and after.is_enough:
+                compared.append((name, dimension, _Compared(value, before, after)))
             else:
-                groups = await _of_facts(session, caller, wanted, name, dimension, split, include_unreliable)
-            for value, (before, after) in groups.items():
-                if before.is_enough and after.is_enough:
-                    compared.append((name, dimension, _Compared(value, before, after)))
-                else:
-                    too_few += 1
+                too_few += 1
     adjusted = holm([c.chance for _, _, c in compared])
     changes = [
         _out(name, dimension, c, chance)
@@ -176,6 +179,11 @@ async def find(
     ]
     changes.sort(key=lambda c: -abs(math.log(max(c.after, spreads.LEAST) / max(c.before, spreads.LEAST))))
     return ChangesOut(changes=changes, compared=len(compared), too_few=too_few)
+
+
+def _applies(name: str, dimension: str) -> bool:
+    """Raises Unprocessable."""
+    return measures.applies(measures.of(name), dimensions.of(dimension))
 
 
 _Groups = dict[str | None, tuple[_Sample, _Sample]]
@@ -244,10 +252,9 @@ async def _of_facts(
     include_unreliable: bool,
 ) -> _Groups:
     measure, dimension = measures.of(name), dimensions.of(by)
-    measures.check(measure, name, [dimension])
     is_late = ConnectionFact.first_ns >= filters.nanoseconds(split)
     columns: list[Any] = [dimension.value.label("key"), Capture.id.label("capture"), is_late.label("is_late")]
-    rows = measure.rows(caller, wanted, columns).subquery("scanned")
+    rows = dimensions.joined(measure.rows(caller, wanted, columns), [dimension]).subquery("scanned")
     is_valid = true() if include_unreliable else ~rows.c.unreliable
     of_captures = (
         select(

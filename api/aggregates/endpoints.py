@@ -104,12 +104,20 @@ async def compare(
     selection: Selection,
     baseline: Selection = "",
     include_unreliable: Unreliable = False,
+    histogram: Annotated[bool, Query(description="Answer the histograms of both, too.")] = False,
     limit: Annotated[int, Query(ge=1, le=50, description="The most values of a dimension.")] = 10,
 ) -> ComparisonOut:
     """Two selections of connections: the measure in each, and the dimensions in which they differ, the most different
     one first. Without a baseline all of the team's connections are it."""
     return await service.compare(
-        session, caller, measure, selection, baseline, include_unreliable=include_unreliable, limit=limit
+        session,
+        caller,
+        measure,
+        selection,
+        baseline,
+        include_unreliable=include_unreliable,
+        histogram=histogram,
+        limit=limit,
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from api.connections.schemas import UploaderOut
 from api.schemas import Schema
 
 
@@ -96,6 +97,15 @@ class FieldValues(Schema):
 class ValuesOut(Schema):
     fields: list[FieldValues]
     """In the order of the request."""
+
+
+class NamesOut(Schema):
+    """What filters and dimensions can name among the team's captures."""
+
+    tag_keys: list[str]
+    """Keys of tags, the most frequent first."""
+    uploaders: list[UploaderOut]
+    """Tokens that captures were uploaded with first, by name."""
 
 
 class ValueShares(Schema):

@@ -40,18 +40,20 @@ from api.aggregates.schemas import (
     ComparisonOut,
     DimensionShares,
     FieldValues,
+    NamesOut,
     PercentilesOut,
     ValueCount,
     ValueShares,
     ValuesOut,
 )
+from api.connections.schemas import UploaderOut
 from api.connections.search import selected
 from api.dimensions import Dimension
 from api.errors import Unprocessable
 from api.filters import Filters
 from api.security import Caller
 from store import histograms as kept
-from store.models import Capture, ConnectionFact, QualityRecord
+from store.models import Capture, Token
 
 COMPARED = (
     "kind", "sender_algorithm", "subflow_count", "verdict", "prefix", "peer_prefix", "sport", "dport", "uploader",
@@ -59,6 +61,7 @@ COMPARED = (
 """Dimensions of a comparison; those of the team's tags follow."""
 TAG_KEYS_MAX = 16
 """Keys of tags that a comparison looks at, the most frequent ones of the two selections."""
+NAMES_MAX = 500
 
 
 async def find(
@@ -86,7 +89,7 @@ async def find(
             groups=[_aggregate(_shown(by, g.key), g, histogram) for g in summed.best(by, limit)],
             groups_total=len(summed.groups),
         )
-    rows = _with_qualities(measure.rows(caller, wanted, _keys(by)), by)
+    rows = dimensions.joined(measure.rows(caller, wanted, _keys(by)), by)
     found = await session.execute(_grouped(rows, by, include_unreliable, limit))
     groups, total, count = [], _nothing(), 0
     for row in found:
@@ -97,15 +100,12 @@ async def find(
             key = [getattr(row, f"key{place}") for place in range(len(by))]
             groups.append((row.place, _aggregate(_shown(by, key), row, histogram)))
     groups.sort(key=lambda item: item[0])
+    if any(d.each is not None for d in by):  # the groups have some connections more than once
+        once = await session.execute(_grouped(measure.rows(caller, wanted, []), [], include_unreliable, limit))
+        total = _aggregate([], once.one(), histogram)
     return AggregatesOut(
         measure=name, unit=measure.unit, total=total, groups=[g for _, g in groups], groups_total=count
     )
-
-
-def _with_qualities(rows: Select[Any], by: Sequence[Dimension]) -> Select[Any]:
-    if any(d.by_quality for d in by):
-        return rows.join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
-    return rows
 
 
 def _keys(by: Sequence[Dimension]) -> list[ColumnElement[Any]]:
@@ -283,25 +283,44 @@ def _rows(caller: Caller, wanted: Filters, by: Sequence[Dimension], is_baseline:
     flag = true() if is_baseline else false()
     keys = [cast(d.value, String).label(f"key{place}") for place, d in enumerate(by)]
     query = selected(caller, wanted, flag.label("is_baseline"), *keys)
-    return _with_qualities(query, by)
+    return dimensions.joined(query, by)
 
 
 async def values(session: AsyncSession, caller: Caller, wanted: Filters, names: list[str], limit: int) -> ValuesOut:
     """The most frequent values of some dimensions. Raises BadRequest, Unprocessable."""
     by = [dimensions.of(name) for name in dict.fromkeys(names)]
-    rows = _rows(caller, wanted, by, False).subquery("rows")
-    found: dict[int, list[Any]] = defaultdict(list)
-    for row in await session.execute(_ranked(rows, [d.name for d in by], limit, "n")):
-        found[_place(row.which, len(by))].append(row)
+    found: dict[str, list[Any]] = defaultdict(list)
+    # What a connection has several of multiplies its rows, and is counted apart from the rest.
+    for part in ([d for d in by if d.each is None], *([d] for d in by if d.each is not None)):
+        rows = _rows(caller, wanted, part, False).subquery("rows")
+        for row in await session.execute(_ranked(rows, [d.name for d in part], limit, "n")) if part else ():
+            found[part[_place(row.which, len(part))].name].append(row)
     return ValuesOut(
         fields=[
             FieldValues(
                 field=d.name,
-                values=[ValueCount(value=r.value, connections=r.selection) for r in found[place]],
-                distinct=found[place][0].distinct if found[place] else 0,
+                values=[ValueCount(value=r.value, connections=r.selection) for r in found[d.name]],
+                distinct=found[d.name][0].distinct if found[d.name] else 0,
             )
-            for place, d in enumerate(by)
+            for d in by
         ]
+    )
+
+
+async def names(session: AsyncSession, caller: Caller) -> NamesOut:
+    """What filters and dimensions can name among the team's captures."""
+    of_team = Capture.team_id == caller.team_id
+    keys = select(func.jsonb_object_keys(Capture.tags).label("key")).where(of_team).subquery()
+    frequent = select(keys.c.key).group_by(keys.c.key).order_by(func.count().desc(), keys.c.key).limit(NAMES_MAX)
+    uploaders = (
+        select(Token.id, Token.name)
+        .where(Token.id.in_(select(Capture.uploader_id).where(of_team)))
+        .order_by(Token.name, Token.id)
+        .limit(NAMES_MAX)
+    )
+    return NamesOut(
+        tag_keys=[k for k in await session.scalars(frequent) if "=" not in k],
+        uploaders=[UploaderOut(id=u.id, name=u.name) for u in await session.execute(uploaders)],
     )
 
 
@@ -333,6 +352,7 @@ async def compare(
     baseline: str,
     *,
     include_unreliable: bool,
+    histogram: bool,
     limit: int,
 ) -> ComparisonOut:
     """Raises BadRequest, Unprocessable."""
@@ -341,7 +361,7 @@ async def compare(
     stats = []
     for wanted in both:
         found = await session.execute(_grouped(measure.rows(caller, wanted, []), [], include_unreliable, 1))
-        stats.append(_aggregate([], found.one(), False))
+        stats.append(_aggregate([], found.one(), histogram))
     tags = await _tag_keys(session, caller, both)
     by = [dimensions.of(n) for n in (*COMPARED, *(f"{dimensions.TAG}{key}" for key in tags))]
     rows = union_all(*(_rows(caller, wanted, by, place == 1) for place, wanted in enumerate(both))).subquery("rows")

@@ -1,4 +1,5 @@
-"""The most frequent values among connections; their address would otherwise be that of a connection."""
+"""The most frequent values among connections, and what filters can name; their addresses would otherwise be those of
+a connection."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from fastapi import APIRouter, Depends, Query
 
 from api import dimensions
 from api.aggregates import service
-from api.aggregates.schemas import ValuesOut
+from api.aggregates.schemas import NamesOut, ValuesOut
 from api.errors import problem
 from api.filters import Filters, from_query
 from api.security import Reader, Session
@@ -29,3 +30,9 @@ async def values(
 ) -> ValuesOut:
     """The most frequent values of some fields among the connections that the filters select, with their counts."""
     return await service.values(session, caller, wanted, field, limit)
+
+
+@router.get("/names")
+async def names(session: Session, caller: Reader) -> NamesOut:
+    """What filters and dimensions can name among the team's captures: keys of tags, and who uploaded them."""
+    return await service.names(session, caller)

@@ -254,6 +254,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/connections/names": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Names
+         * @description What filters and dimensions can name among the team's captures: keys of tags, and who uploaded them.
+         */
+        get: operations["names_v1_connections_names_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/connections": {
         parameters: {
             query?: never;
@@ -4208,6 +4228,22 @@ export interface components {
             seconds: number | null;
         };
         /**
+         * NamesOut
+         * @description What filters and dimensions can name among the team's captures.
+         */
+        NamesOut: {
+            /**
+             * Tag Keys
+             * @description Keys of tags, the most frequent first.
+             */
+            tag_keys: string[];
+            /**
+             * Uploaders
+             * @description Tokens that captures were uploaded with first, by name.
+             */
+            uploaders: components["schemas"]["UploaderOut"][];
+        };
+        /**
          * NeighbourOut
          * @description A connection beside the one that changes.
          */
@@ -4885,6 +4921,26 @@ export interface components {
              */
             port?: number[];
             /**
+             * Src
+             * @description Addresses or prefixes: the main subflow's sender is in one of them.
+             */
+            src?: string[];
+            /**
+             * Dst
+             * @description Addresses or prefixes: the main subflow's receiver is in one of them.
+             */
+            dst?: string[];
+            /**
+             * Sport
+             * @description The main subflow's sender has one of these ports.
+             */
+            sport?: number[];
+            /**
+             * Dport
+             * @description The main subflow's receiver has one of these ports.
+             */
+            dport?: number[];
+            /**
              * Kind
              * @description tcp or mptcp.
              */
@@ -4901,9 +4957,26 @@ export interface components {
             verdict?: ("good" | "limited" | "poor")[];
             /**
              * Mark
-             * @description Names of findings (`quality`): the connection has one of them.
+             * @description Names of findings (`quality`): the connection has one of them; none: it has no finding.
              */
             mark?: string[];
+            /**
+             * All Marks
+             * @description Names of findings: the connection has all of them; none: it has no finding.
+             */
+            all_marks?: string[];
+            /**
+             * Reliable
+             * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+             *     has.
+             */
+            reliable?: string[];
+            /**
+             * Measured
+             * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+             *     group that has.
+             */
+            measured?: string[];
             /**
              * Bytes Min
              * @description Least bytes of data.
@@ -5001,14 +5074,19 @@ export interface components {
             capture_id?: string | null;
             /**
              * Tag
-             * @description key=value; may be given several times, and then all must be there.
+             * @description key=value; may be given several times, with different keys, and then all must be there.
              */
             tag?: string[];
             /**
-             * Uploader
-             * @description Ids of tokens: the capture was uploaded first with one of them.
+             * Without Tag
+             * @description Keys of tags: the capture has none of them.
              */
-            uploader?: string[];
+            without_tag?: string[];
+            /**
+             * Uploader
+             * @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which.
+             */
+            uploader?: (string | "none")[];
             /**
              * Since
              * @description Only captures that were uploaded at this time or later.
@@ -6814,6 +6892,7 @@ export type MemberOut = components['schemas']['MemberOut'];
 export type ModelCheckDetail = components['schemas']['ModelCheckDetail'];
 export type ModelCheckIn = components['schemas']['ModelCheckIn'];
 export type ModelCheckOut = components['schemas']['ModelCheckOut'];
+export type NamesOut = components['schemas']['NamesOut'];
 export type NeighbourOut = components['schemas']['NeighbourOut'];
 export type NoteChange = components['schemas']['NoteChange'];
 export type NoteIn = components['schemas']['NoteIn'];
@@ -6907,14 +6986,34 @@ export interface operations {
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
                 port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
                 /** @description tcp or mptcp. */
                 kind?: ("tcp" | "mptcp") | null;
                 /** @description The main subflow's sender most likely ran one of these. */
                 sender_algorithm?: string[];
                 /** @description The connection has one of these verdicts. */
                 verdict?: ("good" | "limited" | "poor")[];
-                /** @description Names of findings (`quality`): the connection has one of them. */
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
                 mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
                 /** @description Least bytes of data. */
                 bytes_min?: number | null;
                 /** @description Most bytes of data. */
@@ -6953,10 +7052,12 @@ export interface operations {
                 to?: string | null;
                 /** @description Only this capture. */
                 capture_id?: string | null;
-                /** @description key=value; may be given several times, and then all must be there. */
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
                 tag?: string[];
-                /** @description Ids of tokens: the capture was uploaded first with one of them. */
-                uploader?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
                 /** @description Only captures that were uploaded at this time or later. */
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time. */
@@ -7180,14 +7281,34 @@ export interface operations {
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
                 port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
                 /** @description tcp or mptcp. */
                 kind?: ("tcp" | "mptcp") | null;
                 /** @description The main subflow's sender most likely ran one of these. */
                 sender_algorithm?: string[];
                 /** @description The connection has one of these verdicts. */
                 verdict?: ("good" | "limited" | "poor")[];
-                /** @description Names of findings (`quality`): the connection has one of them. */
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
                 mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
                 /** @description Least bytes of data. */
                 bytes_min?: number | null;
                 /** @description Most bytes of data. */
@@ -7226,10 +7347,12 @@ export interface operations {
                 to?: string | null;
                 /** @description Only this capture. */
                 capture_id?: string | null;
-                /** @description key=value; may be given several times, and then all must be there. */
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
                 tag?: string[];
-                /** @description Ids of tokens: the capture was uploaded first with one of them. */
-                uploader?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
                 /** @description Only captures that were uploaded at this time or later. */
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time. */
@@ -8781,7 +8904,7 @@ export interface operations {
     values_v1_connections_values_get: {
         parameters: {
             query: {
-                /** @description Some of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
                 field: string[];
                 /** @description The most values of a field. */
                 limit?: number;
@@ -8789,14 +8912,34 @@ export interface operations {
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
                 port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
                 /** @description tcp or mptcp. */
                 kind?: ("tcp" | "mptcp") | null;
                 /** @description The main subflow's sender most likely ran one of these. */
                 sender_algorithm?: string[];
                 /** @description The connection has one of these verdicts. */
                 verdict?: ("good" | "limited" | "poor")[];
-                /** @description Names of findings (`quality`): the connection has one of them. */
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
                 mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
                 /** @description Least bytes of data. */
                 bytes_min?: number | null;
                 /** @description Most bytes of data. */
@@ -8835,10 +8978,12 @@ export interface operations {
                 to?: string | null;
                 /** @description Only this capture. */
                 capture_id?: string | null;
-                /** @description key=value; may be given several times, and then all must be there. */
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
                 tag?: string[];
-                /** @description Ids of tokens: the capture was uploaded first with one of them. */
-                uploader?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
                 /** @description Only captures that were uploaded at this time or later. */
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time. */
@@ -8935,6 +9080,89 @@ export interface operations {
             };
         };
     };
+    names_v1_connections_names_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamesOut"];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     find_v1_connections_get: {
         parameters: {
             query?: {
@@ -8948,14 +9176,34 @@ export interface operations {
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
                 port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
                 /** @description tcp or mptcp. */
                 kind?: ("tcp" | "mptcp") | null;
                 /** @description The main subflow's sender most likely ran one of these. */
                 sender_algorithm?: string[];
                 /** @description The connection has one of these verdicts. */
                 verdict?: ("good" | "limited" | "poor")[];
-                /** @description Names of findings (`quality`): the connection has one of them. */
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
                 mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
                 /** @description Least bytes of data. */
                 bytes_min?: number | null;
                 /** @description Most bytes of data. */
@@ -8994,10 +9242,12 @@ export interface operations {
                 to?: string | null;
                 /** @description Only this capture. */
                 capture_id?: string | null;
-                /** @description key=value; may be given several times, and then all must be there. */
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
                 tag?: string[];
-                /** @description Ids of tokens: the capture was uploaded first with one of them. */
-                uploader?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
                 /** @description Only captures that were uploaded at this time or later. */
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time. */
@@ -9105,14 +9355,34 @@ export interface operations {
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
                 port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
                 /** @description tcp or mptcp. */
                 kind?: ("tcp" | "mptcp") | null;
                 /** @description The main subflow's sender most likely ran one of these. */
                 sender_algorithm?: string[];
                 /** @description The connection has one of these verdicts. */
                 verdict?: ("good" | "limited" | "poor")[];
-                /** @description Names of findings (`quality`): the connection has one of them. */
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
                 mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
                 /** @description Least bytes of data. */
                 bytes_min?: number | null;
                 /** @description Most bytes of data. */
@@ -9151,10 +9421,12 @@ export interface operations {
                 to?: string | null;
                 /** @description Only this capture. */
                 capture_id?: string | null;
-                /** @description key=value; may be given several times, and then all must be there. */
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
                 tag?: string[];
-                /** @description Ids of tokens: the capture was uploaded first with one of them. */
-                uploader?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
                 /** @description Only captures that were uploaded at this time or later. */
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time. */
@@ -10638,7 +10910,7 @@ export interface operations {
             query: {
                 /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
                 measure: string;
-                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
                 group_by?: string[];
                 /** @description Count values, too, that something wrong with their connection makes unreliable. */
                 include_unreliable?: boolean;
@@ -10650,14 +10922,34 @@ export interface operations {
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
                 port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
                 /** @description tcp or mptcp. */
                 kind?: ("tcp" | "mptcp") | null;
                 /** @description The main subflow's sender most likely ran one of these. */
                 sender_algorithm?: string[];
                 /** @description The connection has one of these verdicts. */
                 verdict?: ("good" | "limited" | "poor")[];
-                /** @description Names of findings (`quality`): the connection has one of them. */
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
                 mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
                 /** @description Least bytes of data. */
                 bytes_min?: number | null;
                 /** @description Most bytes of data. */
@@ -10696,10 +10988,12 @@ export interface operations {
                 to?: string | null;
                 /** @description Only this capture. */
                 capture_id?: string | null;
-                /** @description key=value; may be given several times, and then all must be there. */
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
                 tag?: string[];
-                /** @description Ids of tokens: the capture was uploaded first with one of them. */
-                uploader?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
                 /** @description Only captures that were uploaded at this time or later. */
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time. */
@@ -10801,7 +11095,7 @@ export interface operations {
             query: {
                 /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
                 measure: string;
-                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
                 group_by?: string[];
                 /** @description Count values, too, that something wrong with their connection makes unreliable. */
                 include_unreliable?: boolean;
@@ -10811,14 +11105,34 @@ export interface operations {
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
                 port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
                 /** @description tcp or mptcp. */
                 kind?: ("tcp" | "mptcp") | null;
                 /** @description The main subflow's sender most likely ran one of these. */
                 sender_algorithm?: string[];
                 /** @description The connection has one of these verdicts. */
                 verdict?: ("good" | "limited" | "poor")[];
-                /** @description Names of findings (`quality`): the connection has one of them. */
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
                 mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
                 /** @description Least bytes of data. */
                 bytes_min?: number | null;
                 /** @description Most bytes of data. */
@@ -10857,10 +11171,12 @@ export interface operations {
                 to?: string | null;
                 /** @description Only this capture. */
                 capture_id?: string | null;
-                /** @description key=value; may be given several times, and then all must be there. */
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
                 tag?: string[];
-                /** @description Ids of tokens: the capture was uploaded first with one of them. */
-                uploader?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
                 /** @description Only captures that were uploaded at this time or later. */
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time. */
@@ -10975,6 +11291,8 @@ export interface operations {
                 baseline?: string;
                 /** @description Count values, too, that something wrong with their connection makes unreliable. */
                 include_unreliable?: boolean;
+                /** @description Answer the histograms of both, too. */
+                histogram?: boolean;
                 /** @description The most values of a dimension. */
                 limit?: number;
             };
@@ -11072,7 +11390,7 @@ export interface operations {
             query: {
                 /** @description Some of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM */
                 measure: string[];
-                /** @description Some of kind, sender_algorithm, subflow_count, verdict, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
                 group_by: string[];
                 /** @description Ends the earlier period, and begins the later one. */
                 split: string;
@@ -11082,14 +11400,34 @@ export interface operations {
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
                 port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
                 /** @description tcp or mptcp. */
                 kind?: ("tcp" | "mptcp") | null;
                 /** @description The main subflow's sender most likely ran one of these. */
                 sender_algorithm?: string[];
                 /** @description The connection has one of these verdicts. */
                 verdict?: ("good" | "limited" | "poor")[];
-                /** @description Names of findings (`quality`): the connection has one of them. */
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
                 mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
                 /** @description Least bytes of data. */
                 bytes_min?: number | null;
                 /** @description Most bytes of data. */
@@ -11128,10 +11466,12 @@ export interface operations {
                 to?: string | null;
                 /** @description Only this capture. */
                 capture_id?: string | null;
-                /** @description key=value; may be given several times, and then all must be there. */
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
                 tag?: string[];
-                /** @description Ids of tokens: the capture was uploaded first with one of them. */
-                uploader?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
                 /** @description Only captures that were uploaded at this time or later. */
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time. */

@@ -98,6 +98,60 @@ def test_aggregates_are_those_of_the_connections(measure: str, rows: All, client
     )
 
 
+BEHIND: dict[str, Callable[[str | None], dict[str, Any]]] = {
+    "sender_algorithm": lambda v: {"sender_algorithm": v},
+    "kind": lambda v: {"kind": v},
+    "verdict": lambda v: {"verdict": v},
+    "mark": lambda v: {"all_marks": v or "none"},
+    "subflow_count": lambda v: {"subflow_count_min": v, "subflow_count_max": v},
+    "prefix": lambda v: {"src": v},
+    "peer_prefix": lambda v: {"dst": v},
+    "src": lambda v: {"src": v},
+    "dst": lambda v: {"dst": v},
+    "sport": lambda v: {"sport": v},
+    "dport": lambda v: {"dport": v},
+    "site": lambda v: {"without_tag": "site"} if v is None else {"tag": f"site={v}"},
+    "tag:run": lambda v: {"without_tag": "run"} if v is None else {"tag": f"run={v}"},
+    "uploader": lambda v: {"uploader": v or "none"},
+}
+"""The filters of the connections that have a value of a dimension."""
+
+
+@pytest.mark.parametrize("by", BEHIND)
+def test_a_group_counts_what_the_list_behind_it_has(by: str, rows: All, client: TestClient) -> None:  # noqa: F811
+    """Of every measure that each connection has one value of."""
+    for measure in (*MEASURES, "window:cubic"):
+        answer = ask(client, measure=measure, group_by=by)
+        assert sum(g["count"] + g["unreliable"] for g in answer["groups"]) > 0
+        for group in answer["groups"]:
+            behind = BEHIND[by](group["key"][0])
+            listed = [
+                client.get("/v1/connections", params={**behind, kind: measure}).json()["total"]
+                for kind in ("reliable", "measured")
+            ]
+            assert listed == [group["count"], group["count"] + group["unreliable"]], (measure, group["key"])
+
+
+def test_a_connection_is_in_the_group_of_each_of_its_findings(rows: All, client: TestClient) -> None:  # noqa: F811
+    expected = Counter(mark for r in rows for mark in r["quality"] or [None])
+    assert len(expected) > 2
+    assert sum(expected.values()) > len(rows)
+    answer = ask(client, measure="rtt_us", group_by="mark")
+    assert {g["key"][0]: g["count"] + g["unreliable"] + g["missing"] for g in answer["groups"]} == expected
+    assert sum(answer["total"][n] for n in ("count", "unreliable", "missing")) == len(rows), "each counts once"
+    fields = {"field": ["mark", "kind"], "limit": 50}
+    marks, kinds = client.get("/v1/connections/values", params=fields).json()["fields"]
+    assert {v["value"]: v["connections"] for v in marks["values"]} == expected
+    assert marks["distinct"] == len(expected)
+    assert sum(v["connections"] for v in kinds["values"]) == len(rows)
+
+
+def test_what_filters_can_name(rows: All, client: TestClient, other: TestClient) -> None:  # noqa: F811
+    found = client.get("/v1/connections/names").json()
+    assert found == {"tag_keys": ["site", "run"], "uploaders": [rows[0]["uploader"]]}
+    assert other.get("/v1/connections/names").json() == {"tag_keys": [], "uploaders": []}
+
+
 def test_unreliable_values_are_left_out_unless_asked_for(rows: All, client: TestClient) -> None:  # noqa: F811
     from store.database import engine
     from store.models import Capture, ConnectionFact
@@ -160,6 +214,18 @@ def test_groups_of_fairness(rows: All, client: TestClient) -> None:  # noqa: F81
     found = ask(client, measure="fair_share_ratio", group_by="kind", include_unreliable=True)
     assert (found["total"]["count"], found["total"]["missing"]) == (len(ratios), len(shares) - len(ratios))
     assert found["total"]["mean"] == pytest.approx(sum(ratios) / len(ratios))
+    members = {(c["id"], n) for c, g in groups for n in g["connections"]}
+    certain = {(c["id"], n) for c, g in groups if g["verdict"] != "poor" for n in g["connections"]}
+    with_share = {
+        (c["id"], n) for c, g in groups for n, s in zip(g["connections"], g["shares"], strict=True) if s is not None
+    }
+    for measure, kind, behind in (
+        ("jain", "measured", members), ("jain", "reliable", certain),
+        ("fair_share_ratio", "measured", with_share), ("fair_share_ratio", "reliable", with_share & certain),
+    ):  # fmt: skip
+        listed = client.get("/v1/connections", params={kind: measure, "limit": 500}).json()["items"]
+        assert {(r["capture_id"], r["number"]) for r in listed} == behind, (measure, kind)
+    assert 0 < len(certain) < len(rows)
     kinds = Counter(k for _, g in groups for k in g["kinds"])
     assert {g["key"][0]: g["count"] + g["missing"] for g in found["groups"]} == kinds
     assert_problem(client.get("/v1/aggregates?measure=jain&group_by=kind"), 422, "whose members differ in kind")
@@ -204,6 +270,22 @@ def test_two_selections_compared(rows: All, client: TestClient) -> None:  # noqa
     assert distances[0] > 0
 
 
+PERIODS = urlencode({"from": "2026-11-01T00:00:00Z", "split": "2026-11-15T00:00:00Z", "to": "2026-11-30T00:00:00Z"})
+
+
+def test_what_changed_of_groups_and_connections_together(rows: All, client: TestClient) -> None:  # noqa: F811
+    """What a measure cannot be grouped by is left out, as long as something else is left."""
+    asked = "measure=jain&measure=rtt_us&group_by=site&group_by=kind"
+    both = client.get(f"/v1/aggregates/changes?{asked}&{PERIODS}").json()
+    alone = client.get(f"/v1/aggregates/changes?measure=jain&group_by=site&{PERIODS}").json()
+    rtt = client.get(f"/v1/aggregates/changes?measure=rtt_us&group_by=site&group_by=kind&{PERIODS}").json()
+    assert both["too_few"] == alone["too_few"] + rtt["too_few"]
+    assert min(alone["too_few"], rtt["too_few"]) > 0
+    by_verdict = client.get(f"/v1/aggregates/changes?measure=rtt_us&group_by=verdict&{PERIODS}").json()
+    verdicts = {r["verdict"] for r in rows if r["rtt_us"] and r["started_at"] > "2026" and "rtt" not in r["unreliable"]}
+    assert by_verdict["too_few"] == len(verdicts) > 0
+
+
 def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:  # noqa: F811
     base = "/v1/aggregates"
     for url, said in (
@@ -216,6 +298,8 @@ def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:  # noq
         (f"{base}/comparison?measure=rtt_us&selection=kind%3Dudp", "selection: kind"),
         (f"{base}/comparison?measure=rtt_us&selection=kinds%3Dtcp", "selection: kinds"),
         (f"{base}/comparison?measure=rtt_us&selection=kind%3Dtcp%26kind%3Dmptcp", "more than once"),
+        (f"{base}/changes?measure=jain&group_by=kind&{PERIODS}", "whose members differ in kind"),
+        ("/v1/connections?reliable=speed", "reliable"),
         ("/v1/connections/values?field=colour", "field"),
         ("/v1/connections/values?" + "&".join(["field=kind"] * 9), "at most 8"),
     ):
@@ -283,6 +367,13 @@ def test_whatifs_and_harm(rows: All, client: TestClient) -> None:  # noqa: F811
     total = ask(client, measure="whatif:lia")["total"]
     assert (total["count"], total["missing"], total["min"], total["max"]) == (1, 1, 1.5, 1.5)
     assert ask(client, measure="whatif:olia")["total"]["count"] == 0
+
+    def behind(measure: str) -> list[str]:
+        return [r["id"] for r in client.get("/v1/connections", params={"reliable": measure}).json()["items"]]
+
+    assert (behind("whatif:lia"), behind("whatif:olia")) == ([one["id"]], [])
+    assert behind("harm") == behind("harm:lia") == [harmed["id"]]
+    assert behind("harm:olia") == []
     for name in ("harm", "harm:lia"):
         total = ask(client, measure=name, group_by="site")["total"]
         assert (total["count"], total["mean"], total["percentiles"]["p50"]) == (1, -0.25, -0.25)

@@ -142,6 +142,54 @@ def test_each_filter_selects_what_it_says(rows: All, client: TestClient) -> None
     assert found(client, address="192.0.2.0/24") == set()
 
 
+def test_each_end_of_the_main_subflow_has_its_filters(rows: All, client: TestClient) -> None:
+    """`address` and `port` mean both ends of any subflow; a value of a dimension is one end of the main one."""
+    for end, port in (("src", "sport"), ("dst", "dport")):
+        for row in rows:
+            prefix = ipaddress.ip_network(f"{row[end]}/24", strict=False)
+            expected = {r["id"] for r in rows if ipaddress.ip_address(r[end]) in prefix}
+            assert found(client, **{end: str(prefix)}) == expected
+            assert found(client, **{end: row[end]}) == {r["id"] for r in rows if r[end] == row[end]}
+            assert found(client, **{port: row[port]}) == {r["id"] for r in rows if r[port] == row[port]}
+        values = sorted({r[end] for r in rows})[:2]
+        assert found(client, **{end: values}) == {r["id"] for r in rows if r[end] in values}
+    one = next(r for r in rows if r["sport"] != r["dport"])
+    assert one["id"] in found(client, port=one["dport"])
+    assert one["id"] not in found(client, sport=one["dport"])
+    assert found(client, src=one["src"], dst=one["dst"]) == {
+        r["id"] for r in rows if (r["src"], r["dst"]) == (one["src"], one["dst"])
+    }
+    assert found(client, src=one["dst"]) == {r["id"] for r in rows if r["src"] == one["dst"]}
+
+
+def test_what_has_none_is_selected(rows: All, client: TestClient) -> None:
+    """No tag of a key, no finding, no known uploader; and all findings, not one of them."""
+    from store.database import engine
+
+    splits(client, rows, lambda r: "run" not in r["tags"], without_tag="run")
+    splits(client, rows, lambda r: not r["tags"].keys() & {"run", "site"}, without_tag=["run", "site"])
+    assert found(client, mark="none") == found(client, all_marks="none") == {r["id"] for r in rows if not r["quality"]}
+    one = max(rows, key=lambda r: len(r["quality"]))
+    assert len(one["quality"]) >= 2
+    other = next(m for r in rows for m in r["quality"] if m not in one["quality"])
+    assert found(client, all_marks=one["quality"]) == {
+        r["id"] for r in rows if set(one["quality"]) <= set(r["quality"])
+    }
+    assert one["id"] not in found(client, all_marks=[one["quality"][0], other])
+    assert one["id"] in found(client, mark=[one["quality"][0], other])
+    assert found(client, uploader="none") == set()
+    unknown = text("UPDATE captures SET uploader_id = :uploader WHERE id = :id")
+    with engine().begin() as database:
+        database.execute(unknown, {"uploader": None, "id": one["capture_id"]})
+    try:
+        of_capture = {r["id"] for r in rows if r["capture_id"] == one["capture_id"]}
+        assert found(client, uploader="none") == of_capture
+        assert found(client, uploader=["none", one["uploader"]["id"]]) == {r["id"] for r in rows}
+    finally:
+        with engine().begin() as database:
+            database.execute(unknown, {"uploader": one["uploader"]["id"], "id": one["capture_id"]})
+
+
 def test_filters_of_captures_and_times(rows: All, client: TestClient) -> None:
     splits(client, rows, lambda r: r["tags"] == {"site": "lab", "run": "1"}, tag=["site=lab", "run=1"])
     splits(client, rows, lambda r: r["tags"].get("site") == "lab", tag="site=lab")
@@ -230,6 +278,9 @@ def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:
         ):
             assert_problem(client.get(url, params=wanted), 422, said)
         assert_problem(client.get(url, params={"tag": "site"}), 400, "key=value")
+        both = {"tag": ["site=lab", "site=osaka"]}
+        assert_problem(client.get(url, params=both), 400, "two values, and a capture has one: 'lab' or 'osaka'")
+        assert client.get(url, params={"tag": ["site=lab", "site=lab"]}).status_code == 200
     for name in ("subflow_count_min", "subflow_count_max"):
         assert_problem(client.get("/v1/connections", params={name: 2**31}), 422, name)
     assert_problem(client.get("/v1/connections?sort=ids"), 422, "sort")

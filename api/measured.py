@@ -1,0 +1,109 @@
+"""Which connections have a value of a measure: a list of them has just those that an aggregate counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import Field
+from sqlalchemy import ColumnElement, Float, Integer, and_, case, cast, column, exists, func, select, true
+from sqlalchemy.dialects.postgresql import JSONB
+
+from store import facts
+from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, State, WhatIf
+
+FAIR_SHARE, HARM = "fair_share_ratio", "harm"
+LABELLED = ("window", "whatif", "harm")
+"""Measures of an algorithm: its label follows, after a colon."""
+FIXED = (*facts.MEASURES, FAIR_SHARE, HARM)
+NAMES = (*FIXED, *(f"{prefix}:ALGORITHM" for prefix in LABELLED))
+
+PATTERN = r"^(" + "|".join(FIXED) + r"|(" + "|".join(LABELLED) + r"):.{1,200})$"
+Name = Annotated[
+    str,
+    Field(
+        pattern=PATTERN,
+        description=f"One of {', '.join(NAMES)}; ALGORITHM is the label of a replay or of a what-if.",
+    ),
+]
+
+
+def window(label: str) -> ColumnElement[Any]:
+    """The mean window of a connection under an algorithm; `attempts` must be there."""
+    place = func.array_position(Attempt.labels, label, type_=Integer)
+    return func.nullif(ConnectionFact.mean_windows[place], cast("NaN", Float))
+
+
+def shares() -> tuple[Any, ColumnElement[Any], ColumnElement[bool]]:
+    """The members of a fairness group as rows, what each got of its fair share, and which of them is the connection."""
+    elements = func.jsonb_array_elements(FairnessGroup.members["shares"])
+    share = elements.table_valued(column("share", JSONB), with_ordinality="place").render_derived().alias("s")
+    number = FairnessGroup.members["connections"][share.c.place.cast(Integer) - 1].astext.cast(Integer)
+    return share, share.c.share["ratio"].astext.cast(Float), number == ConnectionFact.number
+
+
+_PREDICTED = WhatIf.result["predicted"]["goodput_bps"]["median"].astext.cast(Float)
+_RECORDED = func.nullif(WhatIf.result["recorded"]["goodput_bps"].astext.cast(Float), 0)
+_IS_OK = WhatIf.result["verdict"].astext == "ok"
+GAINED = case((_IS_OK, _PREDICTED / _RECORDED))
+"""Predicted goodput over the recorded one, of a what-if."""
+
+
+def alone(label: str) -> ColumnElement[bool]:
+    """Finished what-ifs that change the connection alone, without settings of the network."""
+    about = (WhatIf.capture_id == Capture.id, WhatIf.connection_number == ConnectionFact.number)
+    unchanged = (WhatIf.everyone.is_(False), WhatIf.settings == cast({}, JSONB))
+    return and_(*about, WhatIf.state == State.done, WhatIf.label == label, *unchanged)
+
+
+def harmed(label: str | None) -> tuple[Any, ColumnElement[Any], ColumnElement[bool]]:
+    """The neighbours of a what-if's connection as rows, what each loses, and which rows are about the connection."""
+    beside = func.jsonb_array_elements(WhatIf.result["neighbours"]).table_valued(column("value", JSONB)).alias("n")
+    harm = beside.c.value["harm"]["median"].astext.cast(Float)
+    about = [WhatIf.capture_id == Capture.id, WhatIf.state == State.done, _IS_OK]
+    about.append(ConnectionFact.number == beside.c.value["id"].astext.cast(Integer))
+    return beside, harm, and_(*about, *([] if label is None else [WhatIf.label == label]))
+
+
+def _of_windows(label: str, reliable: bool) -> ColumnElement[bool]:
+    found = exists().where(Attempt.id == ConnectionFact.attempt_id, window(label).is_not(None))
+    has_value = found.correlate(ConnectionFact)
+    return and_(has_value, ~facts.made_unreliable("windows")) if reliable else has_value
+
+
+def _of_fair_share(reliable: bool) -> ColumnElement[bool]:
+    share, ratio, is_own = shares()
+    found = select(1).select_from(FairnessGroup).join(share, true()).where(is_own, ratio.is_not(None))
+    found = found.where(FairnessGroup.attempt_id == ConnectionFact.attempt_id)
+    if reliable:
+        found = found.where(FairnessGroup.verdict != "poor")
+    return found.correlate(ConnectionFact).exists()
+
+
+def _of_whatif(label: str, reliable: bool) -> ColumnElement[bool]:
+    return exists().where(alone(label), GAINED.is_not(None)).correlate(ConnectionFact, Capture)
+
+
+def _of_harm(label: str | None) -> ColumnElement[bool]:
+    beside, harm, about = harmed(label)
+    found = select(1).select_from(WhatIf).join(beside, true()).where(about, harm.is_not(None))
+    return found.correlate(ConnectionFact, Capture).exists()
+
+
+_BY_LABEL: dict[str, Callable[[str, bool], ColumnElement[bool]]] = {
+    "window": _of_windows,
+    "whatif": _of_whatif,
+    "harm": lambda label, reliable: _of_harm(label),
+}
+
+
+def has_value(name: str, *, reliable: bool) -> ColumnElement[bool]:
+    """A condition on `connection_facts` beside `captures`. name: as `Name` allows. reliable: nothing wrong with the
+    connection or its group makes the value unreliable. Of groups: the connection is a member of one that
+    has a value."""
+    prefix, colon, label = name.partition(":")
+    if colon:
+        return _BY_LABEL[prefix](label, reliable)
+    if name == FAIR_SHARE:
+        return _of_fair_share(reliable)
+    return _of_harm(None) if name == HARM else facts.MEASURES[name].has_value(reliable=reliable)
