@@ -2,7 +2,7 @@
 // sign in; from then on the browser has a cookie, which no script can read.
 import type { paths } from "./openapi";
 import type * as schemas from "./openapi";
-import type { Query } from "./filters";
+import { textOf, type Query } from "./filters";
 
 export type Team = schemas.TeamOut;
 export type Settings = schemas.SettingsOut;
@@ -27,6 +27,7 @@ export type ConnectionFound = schemas.ConnectionFound;
 export type FieldValues = schemas.FieldValues;
 export type Aggregates = schemas.AggregatesOut;
 export type Aggregate = schemas.AggregateOut;
+export type Comparison = schemas.ComparisonOut;
 export type Changes = schemas.ChangesOut;
 export type Verdict = Connection["verdict"];
 export type Series = schemas.SeriesOut;
@@ -203,10 +204,15 @@ export const api = {
     ask("patch", "/v1/captures/{capture_id}", { path: { capture_id }, body: to }),
   search: (filters: Query, sort: string, cursor?: string, limit = 100) =>
     ask("get", "/v1/connections", { query: { ...filters, sort, cursor, limit } as InQuery<"/v1/connections", "get"> }),
-  values: (filters: Query, field: string[]) =>
-    ask("get", "/v1/connections/values", { query: { ...filters, field } as unknown as InQuery<"/v1/connections/values", "get"> }),
+  values: (filters: Query, field: string[], limit = 10) =>
+    ask("get", "/v1/connections/values", { query: { ...filters, field, limit } as unknown as InQuery<"/v1/connections/values", "get"> }),
+  names: () => ask("get", "/v1/connections/names"),
   aggregates: (filters: Query, measure: string, group_by: string[], include_unreliable: boolean) =>
     ask("get", "/v1/aggregates", { query: { ...filters, measure, group_by, include_unreliable, limit: 500 } as unknown as InQuery<"/v1/aggregates", "get"> }),
+  comparison: (selection: Query, baseline: Query, measure: string, include_unreliable: boolean) =>
+    ask("get", "/v1/aggregates/comparison", {
+      query: { selection: textOf(selection), baseline: textOf(baseline), measure, include_unreliable, histogram: true, limit: 8 },
+    }),
   changes: (filters: Query, split: string, measure: string[], group_by: string[], include_unreliable: boolean) =>
     ask("get", "/v1/aggregates/changes", {
       query: { ...filters, split, measure, group_by, include_unreliable } as unknown as InQuery<"/v1/aggregates/changes", "get">,

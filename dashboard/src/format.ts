@@ -13,6 +13,11 @@ export function si(value: number | null | undefined, unit: string): string {
 
 export const ms = (us: number | null) => (us === null ? "–" : `${(us / 1000).toFixed(1)} ms`);
 export const seconds = (s: number | null) => (s === null ? "–" : `${s.toFixed(2)} s`);
+// The begin of a day or hour of the API, which are those of UTC.
+export const utc = (time: string | number, unit: string) =>
+  unit === "hour"
+    ? `${new Date(time).toLocaleString(undefined, { timeZone: "UTC", year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "2-digit" })} UTC`
+    : new Date(time).toLocaleDateString(undefined, { timeZone: "UTC" });
 export const endpoint = (address: string, port: number) => (address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`);
 export const percent = (part: number | null) => (part === null ? "–" : `${(100 * part).toFixed(1)} %`);
 export const words = (name: string) => name.replaceAll("_", " ");

@@ -1,0 +1,342 @@
+"""What the pages of connections filter by, and that each figure has behind it just what it counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from deploy.run import Services, wait_for
+from tests.acceptance.test_stack import get
+from tests.acceptance.test_team_pages import query, signed_in, team  # noqa: F401  # fixtures
+from tests.acceptance.test_whatifs import post
+from tests.conftest import make_token
+from tests.packets import SYN, Trace
+
+PCAP = "application/vnd.tcpdump.pcap"
+GROUPS = ("jain", "mptcp_to_tcp_ratio", "fair_share_ratio")
+"""Measures whose values are not one of each connection."""
+
+
+def begun(connections: int, at: datetime) -> bytes:
+    """A capture of so many connections that only begin."""
+    trace = Trace()
+    for place in range(connections):
+        client = f"10.9.{place // 250}.{place % 250 + 1}"
+        trace.packet(at.timestamp() + place * 1e-3, True, place, 0, SYN, client=client)
+    return trace.bytes()
+
+
+def upload(stack: Services, token: str, captures: dict[str, bytes]) -> None:
+    """By their tags."""
+    for tag, body in captures.items():
+        post(stack, token, f"/v1/captures?{urlencode({'filename': 'a.pcap', 'tag': tag})}", body, PCAP)
+    wait_for("the analyses", lambda: all(c["state"] == "done" for c in get(stack, token, "/v1/captures")["items"]))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def findings(stack: Services, team: str) -> None:  # noqa: F811
+    """The team has also a connection with findings."""
+    upload(stack, team, {"site=kyoto": begun(1, datetime(2026, 11, 21, 12, tzinfo=UTC))})
+
+
+def asked(link: Locator) -> dict[str, list[str]]:
+    address = link.get_attribute("href")
+    assert address is not None
+    return parse_qs(urlsplit(address).query)
+
+
+def total(stack: Services, token: str, link: Locator) -> int:
+    """Of the list that the link leads to."""
+    address = link.get_attribute("href")
+    assert address is not None
+    assert address.startswith("/connections")
+    found: int = get(stack, token, f"/v1{address}")["total"]
+    return found
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", "").split()[-1])
+
+
+def chip(page: Page, field: str, value: str) -> Locator:
+    return page.locator(f"[data-testid=values][data-field='{field}']").get_by_role("button", name=value)
+
+
+def test_filters_narrow(stack: Services, team: str, signed_in: Page) -> None:  # noqa: F811
+    """Each that is added leaves a part of what there was, and just what it says."""
+    page = signed_in
+    everything = get(stack, team, "/v1/connections?limit=500")["items"]
+    prefixes = {end: sorted({re.sub(r"\.\d+$", ".0/24", c[end]) for c in everything}) for end in ("src", "dst")}
+    assert min(map(len, prefixes.values())) > 1
+    page.goto(f"{stack.address}/connections?address=10.0.0.0%2F8&values=open")
+    expect(page.get_by_test_id("total")).to_have_text(str(len(everything)))
+    expect(page.get_by_test_id("address")).to_have_value("10.0.0.0/8")
+    chosen = prefixes["src"][0]
+    chip(page, "prefix", chosen).click()
+    mine = [c for c in everything if c["src"].startswith(chosen.removesuffix("0/24"))]
+    assert 0 < len(mine) < len(everything)
+    expect(page.get_by_test_id("total")).to_have_text(str(len(mine)))
+    assert (query(page)["address"], query(page)["src"]) == (["10.0.0.0/8"], [chosen])
+    port = str(mine[0]["dport"])
+    chip(page, "dport", port).click()
+    expect(chip(page, "dport", port)).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_test_id("total")).to_have_text(str(sum(str(c["dport"]) == port for c in mine)))
+    assert query(page)["dport"] == [port]
+
+    page.goto(f"{stack.address}/?measure=rtt_us&rows=prefix&columns=peer_prefix&unreliable=counted&src=10.0.0.0%2F8")
+    for cell in page.get_by_test_id("cell").all():
+        wanted = asked(cell)
+        assert wanted["src"][0] in prefixes["src"], "the smaller one of two prefixes"
+        assert wanted["dst"][0] in prefixes["dst"]
+        assert total(stack, team, cell) == number(cell.locator("span").inner_text())
+    senders = sorted({c["sender_algorithm"] for c in everything})
+    assert len(senders) > 1
+    both = urlencode({"sender_algorithm": senders[:2]}, doseq=True)
+    page.goto(f"{stack.address}/?{both}&measure=goodput_bps&rows=sender_algorithm&columns=kind&unreliable=counted")
+    expect(page.get_by_test_id("cell").first).to_be_visible()
+    for cell in page.get_by_test_id("cell").all():
+        assert len(asked(cell)["sender_algorithm"]) == 1
+        assert total(stack, team, cell) == number(cell.locator("span").inner_text())
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_what_a_figure_counts_is_behind_it(stack: Services, team: str, signed_in: Page) -> None:  # noqa: F811
+    """Of cells and of points of time, for each measure; the first and the last day are as long as they are drawn."""
+    page = signed_in
+    began = sorted(c["first_ns"] for c in get(stack, team, "/v1/connections?limit=500")["items"])
+    cut = datetime.fromtimestamp(began[1] / 1e9, UTC) - timedelta(seconds=1)
+    end = datetime.fromtimestamp(began[-1] / 1e9, UTC) + timedelta(days=3)
+    period = urlencode({"from": cut.isoformat(), "to": end.isoformat()})
+    for unreliable in ("", "&unreliable=counted"):
+        page.goto(f"{stack.address}/?measure=rtt_us&rows=mark&columns=site&{period}{unreliable}")
+        options = page.get_by_test_id("grid-measure").locator("option")
+        expect(options).to_have_count(12)
+        measures = [o.get_attribute("value") for o in options.all()]
+        for measure in measures:
+            page.get_by_test_id("grid-measure").select_option(measure)
+            trend = page.locator(f"[data-testid=trend][data-measure^='{measure}']")
+            expect(trend).to_have_attribute("data-count", re.compile(r"^\d+$"))
+            points = trend.locator("li")
+            name = trend.get_attribute("data-measure") or ""
+            shown = get(
+                stack, team, f"/v1/aggregates?measure={name}&group_by=day&{period}"
+                f"&include_unreliable={'true' if unreliable else 'false'}",
+            )  # fmt: skip
+            expect(points).to_have_count(len(shown["groups"]))
+            for point in points.all():
+                link = point.locator("a")  # of a closed list
+                assert asked(link)["from"] == [cut.isoformat(timespec="milliseconds").replace("+00:00", "Z")]
+                counted = int(point.locator(".soft").text_content() or "")
+                behind = total(stack, team, link)
+                assert behind == counted or (measure in GROUPS and counted and behind), (measure, behind, counted)
+            # The grid follows, with the same figures.
+            expect(page.get_by_test_id("grid")).to_have_attribute("data-measure", name)
+            for cell in page.get_by_test_id("cell").all() if measure in ("rtt_us", "completion_long_s") else []:
+                assert (measure in asked(cell).get("measured" if unreliable else "reliable", [])) is True
+                assert total(stack, team, cell) == number(cell.locator("span").inner_text())
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def in_new_york(page: Page, signed_in: Page) -> Iterator[Page]:  # noqa: F811
+    assert page.context.browser is not None
+    context = page.context.browser.new_context(
+        timezone_id="America/New_York", locale="en-US", storage_state=page.context.storage_state()
+    )
+    yield context.new_page()
+    context.close()
+
+
+def test_days_and_hours_are_those_of_utc(stack: Services, team: str, in_new_york: Page) -> None:  # noqa: F811
+    """A label says the period that its link selects, wherever the reader is."""
+    page = in_new_york
+    page.goto(f"{stack.address}/?measure=rtt_us&rows=day&columns=kind&unreliable=counted")
+    row = page.get_by_test_id("grid").locator("tbody tr")
+    expect(row).to_have_count(1)
+    begin = datetime.fromisoformat(asked(row.get_by_test_id("cell").first)["from"][0])
+    day = f"{begin.month}/{begin.day}/{begin.year}"
+    expect(row.locator("th")).to_have_text(day)
+    trend = page.locator("[data-testid=trend][data-measure=rtt_us]")
+    trend.locator("summary").click()
+    expect(trend.get_by_role("listitem").get_by_role("link")).to_have_text(day)
+    expect(page.get_by_test_id("period")).to_contain_text(f"to {day}, days of UTC")
+    axis = trend.locator(".bands .u-over")
+    axis.hover(position={"x": axis.bounding_box()["width"] - 30, "y": 40})  # type: ignore[index]
+    expect(trend.locator(".read")).to_contain_text(f"{day}: median")
+    hours = urlencode({"from": begin.isoformat(), "to": (begin + timedelta(days=1)).isoformat()})
+    page.goto(f"{stack.address}/?measure=rtt_us&unreliable=counted&{hours}")
+    trend.locator("summary").click()
+    link = trend.get_by_role("listitem").get_by_role("link").first
+    expect(link).to_have_text(re.compile(rf"^{day}, \d+:00 [AP]M UTC$"))
+    at = datetime.fromisoformat(asked(link)["from"][0])
+    assert f"{(at.hour + 11) % 12 + 1}:00 {'AP'[at.hour >= 12]}M UTC" in link.inner_text().replace("\u202f", " ")
+
+
+def test_the_grid_says_what_it_leaves_out(stack: Services, signed_in: Page) -> None:  # noqa: F811
+    page = signed_in
+
+    def with_few_groups(route: Route) -> None:
+        route.continue_(url=route.request.url.replace("limit=500", "limit=1"))
+
+    page.route(re.compile(r"/v1/aggregates\?"), with_few_groups)
+    page.goto(f"{stack.address}/?measure=rtt_us&rows=src&columns=dst&unreliable=counted")
+    expect(page.get_by_test_id("cut")).to_contain_text(re.compile(r"These are the largest 1 of [2-9] pairs"))
+    expect(page.get_by_test_id("cell")).to_have_count(1)
+    page.unroute_all()
+
+
+def test_a_wrong_clock_and_a_rare_tag(stack: Services, page: Page) -> None:
+    """A capture of the year 2036 does not move the page's period, and no number of connections hides a key of a tag."""
+    token = make_token(["read", "write"])
+    now = datetime.now(UTC)
+
+    upload(
+        stack,
+        token,
+        {
+            "rare=yes": begun(1, now - timedelta(days=2)),
+            "common=yes": begun(101, now - timedelta(days=1)),
+            "clock=wrong": begun(1, datetime(2036, 1, 1, tzinfo=UTC)),
+        },
+    )
+    page.context.clear_cookies()
+    page.goto(stack.address)
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_test_id("period")).to_contain_text(str(now.year))
+    expect(page.get_by_test_id("period")).not_to_contain_text("2036")
+    expect(page.get_by_test_id("future")).to_contain_text("1 connection begins later than now")
+    assert total(stack, token, page.get_by_test_id("future").get_by_role("link")) == 1
+    of_period = asked(page.get_by_test_id("compare-with"))["selection"][0]
+    assert get(stack, token, f"/v1/connections?{of_period}")["total"] == 102
+    expect(page.get_by_test_id("grid-rows").locator("option[value='tag:rare']")).to_have_count(1)
+
+
+def test_any_filter_is_added_by_keyboard(stack: Services, team: str, signed_in: Page) -> None:  # noqa: F811
+    page = signed_in
+    everything = get(stack, team, "/v1/connections?limit=500")["items"]
+    page.goto(f"{stack.address}/connections")
+    shown = page.get_by_test_id("total")
+    expect(shown).to_have_text(str(len(everything)))
+    page.get_by_test_id("add-filter").focus()
+    page.keyboard.press("Enter")
+    field = page.get_by_test_id("filter-field")
+    expect(page.get_by_test_id("add-filter")).to_have_attribute("aria-expanded", "true")
+    rtt = sorted(c["rtt_us"] for c in everything if c["rtt_us"])[1]
+    page.keyboard.press("Tab")
+    expect(field).to_be_focused()
+    page.keyboard.type("median")
+    expect(field).to_have_value("rtt_us")
+    page.keyboard.press("Tab")
+    page.keyboard.type(str(rtt / 1000))
+    page.keyboard.press("Enter")
+    expect(shown).to_have_text(str(sum((c["rtt_us"] or 0) >= rtt for c in everything)))
+    assert query(page)["rtt_us_min"] == [str(rtt)]
+    expect(page.get_by_test_id("filters")).to_contain_text(f"median RTT ≥ {rtt / 1000:g} ms")
+    page.get_by_test_id("filter-to").fill(str(rtt / 2000))
+    page.get_by_test_id("filter-apply").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is at least")
+    page.get_by_test_id("filter-from").fill("")
+    page.get_by_test_id("filter-to").fill("")
+    page.get_by_test_id("filter-apply").click()
+    expect(shown).to_have_text(str(len(everything)))
+
+    field.select_option("mark")
+    counts = {m: sum(m in c["quality"] for c in everything) for c in everything for m in c["quality"]}
+    rarest = min(counts, key=counts.__getitem__)
+    assert counts[rarest] < len(everything)
+    page.get_by_test_id("filter-values").get_by_label(rarest).check()
+    page.get_by_test_id("filter-apply").click()
+    expect(shown).to_have_text(str(counts[rarest]))
+    assert query(page)["mark"] == [rarest]
+    page.get_by_test_id("filter-values").get_by_label(rarest).uncheck()
+    page.get_by_test_id("filter-apply").click()
+    expect(shown).to_have_text(str(len(everything)))
+
+    field.select_option("tag")
+    expect(page.get_by_test_id("filter-key")).to_have_value("site")
+    page.get_by_test_id("filter-values").get_by_label("osaka").check()
+    page.get_by_test_id("filter-apply").click()
+    osaka = [c for c in everything if c["tags"]["site"] == "osaka"]
+    expect(shown).to_have_text(str(len(osaka)))
+    field.select_option("uploader")
+    uploader = everything[0]["uploader"]
+    page.get_by_test_id("filter-values").get_by_label(uploader["name"]).check()
+    page.get_by_test_id("filter-apply").click()
+    expect(page.get_by_test_id("filters")).to_contain_text(f"uploader: {uploader['name']}")
+    assert query(page)["uploader"] == [uploader["id"]]
+    field.select_option("dport")
+    page.get_by_test_id("filter-text").fill(str(osaka[0]["dport"]))
+    page.get_by_test_id("filter-apply").click()
+    expect(shown).to_have_text(str(sum(c["dport"] == osaka[0]["dport"] for c in osaka)))
+    page.get_by_test_id("top-values").click()
+    expect(chip(page, "tag:site", "osaka")).to_have_attribute("aria-pressed", "true")
+    page.goto(f"{stack.address}/?measure=goodput_bps&rows=uploader&columns=mark&unreliable=counted")
+    expect(page.get_by_test_id("grid").locator("tbody th")).to_have_text(uploader["name"])
+    expect(page.get_by_test_id("grid").locator("thead")).to_contain_text("none")
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_two_selections_are_compared(stack: Services, team: str, signed_in: Page) -> None:  # noqa: F811
+    page = signed_in
+    page.goto(f"{stack.address}/connections?tag=site%3Dberlin")
+    page.get_by_test_id("compare-with").click()
+    found = get(
+        stack,
+        team,
+        "/v1/aggregates/comparison?" + urlencode({"measure": "goodput_bps", "selection": "tag=site%3Dberlin"}),
+    )
+    page.get_by_test_id("comparison-measure").select_option("goodput_bps")
+    differing = [d["dimension"] for d in found["dimensions"] if d["distance"] > 0]
+    sections = page.get_by_test_id("dimension")
+    expect(sections).to_have_count(len(differing))
+    assert [s.get_attribute("data-dimension") for s in sections.all()] == differing
+    expect(page.get_by_test_id("measured").first).to_contain_text(
+        f"{found['selection']['percentiles']['p50'] / 1e6:.2f}"
+    )
+    expect(page.get_by_role("img", name=re.compile("goodput: median of these"))).to_be_visible()
+    bars = page.get_by_test_id("bar")
+    assert bars.count() > len(differing)
+    for bar in bars.all():
+        label = bar.get_attribute("aria-label") or ""
+        assert total(stack, team, bar) == int(re.findall(r"(\d+) connections$", label)[0]), label
+    page.get_by_test_id("swap").click()
+    assert parse_qs(query(page)["baseline"][0]) == {"tag": ["site=berlin"]}
+    assert "selection" not in query(page)
+    those = page.locator("[data-testid=side][data-side=baseline]")
+    those.get_by_role("button", name="remove the filter").click()
+    expect(page.get_by_test_id("explained")).to_contain_text("Both are the same connections")
+    expect(sections).to_have_count(0)
+    those.get_by_test_id("add-filter").click()
+    those.get_by_test_id("filter-from").fill("1e15")
+    those.get_by_test_id("filter-apply").click()
+    expect(page.get_by_test_id("explained")).to_contain_text("“Those” has no connections")
+    page.goto(f"{stack.address}/?measure=rtt_us")
+    page.get_by_test_id("compare-with").click()
+    period, before = (parse_qs(query(page)[name][0]) for name in ("selection", "baseline"))
+    assert before["to"] == period["from"] > before["from"]
+    expect(page.get_by_test_id("comparison-measure")).to_have_value("rtt_us")
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_measures_of_an_algorithm(stack: Services, team: str, signed_in: Page) -> None:  # noqa: F811
+    """Replayed windows, in the grid and over time."""
+    page = signed_in
+    page.goto(f"{stack.address}/?rows=kind&columns=site&unreliable=counted")
+    page.get_by_test_id("grid-measure").select_option("window")
+    page.get_by_test_id("grid-measure-algorithm").select_option("cubic")
+    expect(page.locator("#grid")).to_contain_text("replayed window of cubic by kind and site")
+    found = get(stack, team, "/v1/aggregates?measure=window:cubic&group_by=kind&group_by=site&include_unreliable=true")
+    counts = sorted(g["count"] for g in found["groups"] if g["count"])
+    cells = page.get_by_test_id("cell")
+    expect(cells).to_have_count(len(counts))
+    expect(cells.first).to_contain_text(re.compile(r"^\d+\.\d "))
+    assert sorted(number(c.locator("span").inner_text()) for c in cells.all()) == counts
+    trend = page.locator("[data-testid=trend][data-measure='window:cubic']")
+    expect(trend).to_have_attribute("data-count", str(found["total"]["count"]))
+    assert page.troubles == []  # type: ignore[attr-defined]
