@@ -38,7 +38,9 @@ WITH made AS (
     RETURNING id
 )
 INSERT INTO attempts (capture_id, job_id, fence, labels) SELECT id, id, 1, '{newreno,cubic}' FROM made;
-UPDATE captures SET attempt_id = attempts.id, state = 'done' FROM attempts WHERE capture_id = captures.id;
+UPDATE captures SET attempt_id = attempts.id, state = 'done', acks_key = object_key || '/acks', series_bytes = 500000,
+    marks_key = object_key || '/marks', uploaded_at = captures.created_at
+FROM attempts WHERE capture_id = captures.id;
 CREATE TEMP TABLE drawn AS
     SELECT c.attempt_id, c.team_id, n - 1 AS number,
         extract(epoch FROM c.created_at)::bigint * 1000000000 + n AS first_ns,
@@ -72,6 +74,14 @@ SELECT attempt_id, 'sbd-' || number / 5, 'sbd',
         jsonb_agg(goodput_bps ORDER BY number), 'kinds', jsonb_agg('tcp'::text)),
     avg(1 - chance * chance * 0.3), 0.5 + avg(chance), false, CASE WHEN min(chance) < 0.05 THEN 'poor' ELSE 'good' END
 FROM drawn GROUP BY attempt_id, number / 5;
+INSERT INTO replays (id, capture_id, connection_id, connection_number, label, algorithm, state, created_at, acks_key,
+    series_bytes)
+SELECT gen_random_uuid(), c.id, gen_random_uuid(), 1, label, label, 'done', c.created_at, c.object_key || label, 200000
+FROM captures c CROSS JOIN unnest(ARRAY['lia', 'bbr']) label;
+INSERT INTO segment_series (id, capture_id, connection_id, connection_number, state, created_at, object_key,
+    series_bytes)
+SELECT gen_random_uuid(), id, gen_random_uuid(), 1, 'done', created_at, object_key || 'segments', 300000
+FROM captures WHERE object_key::int % 5 = 0;
 """
 
 PERIOD = {"from": "begin", "to": "end"}
@@ -118,6 +128,7 @@ AD_HOC: dict[str, tuple[str, dict[str, Any]]] = {
     "last week compared with the one before": (
         "/v1/aggregates/comparison", {"measure": "rtt_us", "selection": "week", "baseline": "before that"}
     ),
+    "what retention would delete": ("/v1/teams/TEAM/retention/due", {"raw_days": 7, "series_days": 7}),
 }  # fmt: skip
 
 
@@ -152,7 +163,8 @@ def measured(runs: int) -> Iterator[str]:
 
     settings().team_requests_per_s = 1e6
     with engine().begin() as connection:
-        token = create_token(connection, ensure_team(connection, "bench"), "bench", ["read"])
+        team_id = ensure_team(connection, "bench")
+        token = create_token(connection, team_id, "bench", ["read"])
     day = 24 * 3600
     tomorrow = (int(time.time()) // day + 1) * day
 
@@ -174,7 +186,7 @@ def measured(runs: int) -> Iterator[str]:
                 took = []
                 for _ in range(runs + 1):
                     began = time.perf_counter()
-                    answer = client.get(path, params=params)
+                    answer = client.get(path.replace("TEAM", str(team_id)), params=params)
                     took.append(1000 * (time.perf_counter() - began))
                     if answer.status_code != 200:
                         raise SystemExit(f"{name}: {answer.text}")

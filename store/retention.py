@@ -66,15 +66,16 @@ class Due:
 
     def replays(self) -> ColumnElement[bool]:
         """Replays of the capture whose series are due."""
-        of_capture = (Replay.capture_id == Capture.id, Replay.acks_key.is_not(None))
-        return and_(*of_capture, *self._as_old(Replay.created_at))
+        return and_(Replay.capture_id == Capture.id, self._is_due(Replay))
 
     def segments(self) -> ColumnElement[bool]:
-        of_capture = (SegmentSeries.capture_id == Capture.id, SegmentSeries.object_key.is_not(None))
-        return and_(*of_capture, *self._as_old(SegmentSeries.created_at))
+        return and_(SegmentSeries.capture_id == Capture.id, self._is_due(SegmentSeries))
 
-    def _as_old(self, made_at: Any) -> tuple[ColumnElement[bool], ...]:
-        return () if self.kind == "metrics" else (_is_older(made_at, self.policy.series_days),)
+    def _is_due(self, table: type[Replay | SegmentSeries]) -> ColumnElement[bool]:
+        """Of the series of one capture that is due itself."""
+        key = Replay.acks_key if table is Replay else SegmentSeries.object_key
+        is_old = ~false() if self.kind == "metrics" else _is_older(table.created_at, self.policy.series_days)
+        return and_(key.is_not(None), is_old)
 
     def bytes(self) -> ColumnElement[int]:
         """Of the objects of one capture, as far as they were counted."""
@@ -87,23 +88,22 @@ class Due:
         series = cast(sum((func.coalesce(part, 0) for part in parts), start=cast(0, BigInteger)), BigInteger)
         return series if self.kind == "series" else raw + series
 
-    def is_counted(self) -> ColumnElement[bool]:
-        """Are the sizes of all objects of one capture known? Earlier versions did not keep those of series."""
-        if self.kind == "raw":
-            return ~false()
-        return and_(
-            or_(Capture.acks_key.is_(None), Capture.series_bytes.is_not(None)),
-            ~exists().where(self.replays(), Replay.series_bytes.is_(None)),
-            ~exists().where(self.segments(), SegmentSeries.series_bytes.is_(None)),
-        )
-
     def totals(self, team_id: uuid.UUID) -> Select[Any]:
         """One row: captures, bytes, bytes_are_exact, oldest, newest, and how many are at work, which are left."""
+        has_series = self.kind != "raw"
+        own: list[ColumnElement[int]] = []
+        if self.kind != "series":
+            own.append(case((_has_copy(), Capture.bytes), else_=0))
+        if has_series:
+            own.append(func.coalesce(Capture.series_bytes, 0))
+        # Earlier versions did not keep the sizes of series.
+        is_counted = or_(Capture.acks_key.is_(None), Capture.series_bytes.is_not(None)) if has_series else ~false()
         found = (
             select(
+                Capture.id,
                 Capture.uploaded_at,
-                self.bytes().label("bytes"),
-                self.is_counted().label("is_counted"),
+                sum(own, start=cast(0, BigInteger)).label("bytes"),
+                is_counted.label("is_counted"),
                 at_work().label("at_work"),
             )
             .where(Capture.team_id == team_id, self.captures())
@@ -111,15 +111,29 @@ class Due:
             .prefix_with("MATERIALIZED")  # else each column is computed again wherever it is used
         )
         free = ~found.c.at_work
+        sizes = [_total(found.c.bytes, free)]
+        exact: list[ColumnElement[bool]] = [func.coalesce(func.bool_and(found.c.is_counted).filter(free), True)]
+        for table in (Replay, SegmentSeries) if has_series else ():
+            # A capture of which something is due is among those found. Its parts are summed with those of all others:
+            # to ask for them for each capture takes much longer.
+            of_all = (table.capture_id == found.c.id, free, self._is_due(table))
+            sizes.append(select(_total(table.series_bytes)).where(*of_all).correlate(None).scalar_subquery())
+            unknown = select(table.id).where(*of_all, table.series_bytes.is_(None))
+            exact.append(~unknown.correlate(None).exists())
         columns: tuple[Any, ...] = (
             func.count().filter(free).label("captures"),
-            func.coalesce(func.sum(found.c.bytes).filter(free), 0).cast(BigInteger).label("bytes"),
-            func.coalesce(func.bool_and(found.c.is_counted).filter(free), True).label("bytes_are_exact"),
+            sum(sizes, start=cast(0, BigInteger)).label("bytes"),
+            and_(*exact).label("bytes_are_exact"),
             func.min(found.c.uploaded_at).filter(free).label("oldest"),
             func.max(found.c.uploaded_at).filter(free).label("newest"),
             func.count().filter(found.c.at_work).label("at_work"),
         )
         return select(*columns)
+
+
+def _total(sizes: Any, which: ColumnElement[bool] | None = None) -> ColumnElement[int]:
+    total = func.sum(sizes) if which is None else func.sum(sizes).filter(which)
+    return cast(func.coalesce(total, 0), BigInteger)
 
 
 def _is_older(since: Any, days: int | None) -> ColumnElement[bool]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import threading
 import uuid
+from datetime import timedelta
+from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
 import obstore
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 
 from deploy.run import Services
 from store import objects
 from store.database import engine
-from store.models import Capture, Job, Replay, SegmentSeries, State, Team
+from store.models import Capture, Job, JobKind, Replay, SegmentSeries, State, Team
+from store.retention import Due, Policy
 from store.settings import settings
 from tests.service.conftest import Client
 from tests.service.test_api import PCAP, SAMPLE, Run, assert_problem, mptcp, upload
@@ -48,6 +51,10 @@ def grow_old(capture: dict[str, Any], days: int = 40) -> None:
         for table in (Replay, SegmentSeries):
             its = table.capture_id == capture_id
             database.execute(update(table).where(its).values(created_at=table.created_at - back))
+
+
+def team_of(client: TestClient) -> uuid.UUID:
+    return uuid.UUID(client.get("/v1/teams/me").json()["id"])
 
 
 def stored_of(*captures: uuid.UUID | str) -> dict[str, int]:
@@ -340,3 +347,86 @@ def test_a_sweeper_that_dies_leaves_objects_to_the_collector(
     collect_once()
     assert key not in stored_of(capture["id"])
     assert len(stored_of(capture["id"])) == 2, "its series are named"
+
+
+Part = tuple[str | None, int | None, int]
+"""A replay or segments: the object's key, its bytes and its age in days."""
+
+
+def drawn(client: TestClient, random: Random, count: int) -> list[dict[str, Any]]:
+    """Captures of the client's team that have all kinds of series, as rows: nobody reads their objects."""
+    team_id, found = team_of(client), []
+    with engine().begin() as database:
+        for number in range(count):
+            own = random.choice([None, 0, 300])
+            capture: dict[str, Any] = {
+                "id": uuid.uuid4(),
+                "age": random.choice([10, 40]),
+                "bytes": number + 1,
+                "own": own,
+            }
+            for name in ("replays", "segments"):
+                sizes = random.choice([(), (5,), (7, 11)])
+                capture[name] = [(random.choice([None, "key", "key"]), n, random.choice([10, 40])) for n in sizes]
+            found.append(capture)
+            database.execute(
+                insert(Capture).values(
+                    id=capture["id"], team_id=team_id, sha256=os.urandom(32), bytes=capture["bytes"], filename="x",
+                    object_key="x", state=State.done, uploaded_at=days_ago(capture["age"]), series_bytes=own,
+                    acks_key=None if own is None else "acks",
+                )
+            )  # fmt: skip
+            for place, (key, size, age) in enumerate(capture["replays"]):
+                of_replay = {"label": f"r{place}", "algorithm": "lia", "acks_key": key, "state": State.done}
+                add_part(database, Replay, capture["id"], size if key else None, age, of_replay)
+            for key, size, age in capture["segments"]:
+                of_segments = {"object_key": key, "state": State.done if key else State.queued}
+                add_part(database, SegmentSeries, capture["id"], size if key else None, age, of_segments)
+    return found
+
+
+def days_ago(days: int) -> Any:
+    return func.now() - timedelta(days=days)
+
+
+def add_part(database: Any, table: Any, capture: uuid.UUID, size: int | None, age: int, values: dict[str, Any]) -> None:
+    its = {"id": uuid.uuid4(), "capture_id": capture, "connection_id": uuid.uuid4(), "connection_number": 0}
+    database.execute(insert(table).values(**its, series_bytes=size, created_at=days_ago(age), **values))
+
+
+def test_what_would_go_is_counted_exactly(client: TestClient, other: TestClient) -> None:
+    """Beside a count in Python; other teams, younger series and those that are gone do not count."""
+    captures = drawn(client, Random(4), 60)
+    drawn(other, Random(5), 10)
+
+    def parts(capture: dict[str, Any], least_age: int) -> list[Part]:
+        return [p for p in capture["replays"] + capture["segments"] if p[0] and p[2] > least_age]
+
+    old = [c for c in captures if c["age"] == 40]
+    with_series = [c for c in old if c["own"] is not None or parts(c, 30)]
+    assert 0 < len(with_series) < len(old) < len(captures)
+    series = due(client, series_days=30)["series"]
+    expected = sum((c["own"] or 0) + sum(p[1] or 0 for p in parts(c, 30)) for c in with_series)
+    assert (series["captures"], series["bytes"], series["bytes_are_exact"]) == (len(with_series), expected, True)
+    whole = due(client, metrics_days=30)["metrics"]
+    all_of_old = sum(c["bytes"] + (c["own"] or 0) + sum(p[1] or 0 for p in parts(c, 0)) for c in old)
+    assert (whole["captures"], whole["bytes"], whole["bytes_are_exact"]) == (len(old), all_of_old, True)
+
+    (busy, *_) = (c for c in with_series if c["own"] and parts(c, 30))
+    job = {"id": uuid.uuid4(), "team_id": team_of(client), "capture_id": busy["id"], "kind": JobKind.analyze}
+    with engine().begin() as database:
+        database.execute(insert(Job).values(**job, state=State.queued))
+    left = due(client, series_days=30)["series"]
+    with engine().begin() as database:
+        database.execute(delete(Job).where(Job.id == job["id"]))
+    its_bytes = busy["own"] + sum(p[1] or 0 for p in parts(busy, 30))
+    found = (left["captures"], left["at_work"], left["bytes"])
+    assert found == (len(with_series) - 1, 1, expected - its_bytes), "nothing of it goes"
+
+    (one, *_) = (c for c in with_series if len(c["replays"]) == 2 and all(p[0] and p[2] == 40 for p in c["replays"]))
+    with engine().begin() as database:
+        its = (Replay.capture_id == one["id"], Replay.label == "r0")
+        database.execute(update(Replay).where(*its).values(series_bytes=None))
+    unknown = due(client, series_days=30)["series"]
+    assert (unknown["bytes"], unknown["bytes_are_exact"]) == (expected - one["replays"][0][1], False)
+    assert {*retention._due(team_of(client), Due("series", Policy(None, 30, None)))} == {c["id"] for c in with_series}
