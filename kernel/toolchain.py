@@ -91,11 +91,8 @@ def compiler_is_missing() -> bool:
     return shutil.which(COMPILER) is None
 
 
-def compile_object(source: Path, target: Path, defined: Sequence[str] = ()) -> Path:
-    """A program for eBPF, made anew. BuildFailed with the compiler's first complaint."""
-    if compiler_is_missing():
-        raise KernelUnavailable(f"missing: {COMPILER} (deploy/setup.sh kernel installs it)")
-    target.parent.mkdir(parents=True, exist_ok=True)
+def compiler_words(source: Path, defined: Sequence[str] = ()) -> list[str]:
+    """The compiler's command line for a program for eBPF, up to what it shall make of it."""
     words = [COMPILER, "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-std=gnu11", "-ffreestanding"]
     words += [
         "-Wall",
@@ -106,12 +103,18 @@ def compile_object(source: Path, target: Path, defined: Sequence[str] = ()) -> P
         "-Wno-unused-parameter",
     ]
     words += [f"-I{CORE / 'include'}", f"-I{CONTROLLERS}", f"-I{GLUE.parent}"]
-    words += [f"-D{definition}" for definition in defined]
+    return [*words, *(f"-D{definition}" for definition in defined), str(source)]
+
+
+def compile_object(source: Path, target: Path, defined: Sequence[str] = ()) -> Path:
+    """A program for eBPF, made anew. BuildFailed with the compiler's first complaint."""
+    if compiler_is_missing():
+        raise KernelUnavailable(f"missing: {COMPILER} (deploy/setup.sh kernel installs it)")
+    target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_suffix(".partial")
+    words = [*compiler_words(source, defined), "-c", "-o", str(partial)]
     try:
-        done = subprocess.run(
-            [*words, "-c", str(source), "-o", str(partial)], capture_output=True, text=True, timeout=TIMEOUT_S
-        )
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as e:
         raise BuildFailed(f"{COMPILER}: {e}") from e
     if done.returncode:
@@ -120,12 +123,17 @@ def compile_object(source: Path, target: Path, defined: Sequence[str] = ()) -> P
     return partial.replace(target)
 
 
-def build(chosen: Controller) -> Path:
-    """The object, made anew. BuildFailed with the compiler's first complaint."""
+def definitions(chosen: Controller) -> list[str]:
+    """What the glue is compiled with, so that it becomes this controller."""
     defined = [f'RW_CONTROL_FILE="{chosen.source.name}"', f"RW_CONTROL={chosen.symbol}"]
     defined += [f'RW_KERNEL_NAME="{chosen.kernel_name}"', f"RW_HAS_ECE={int(chosen.has_ece)}"]
     if chosen.detector:
         name = chosen.detector
         defined += [f'RW_DETECTOR_FILE="../bottleneck/{name}.c"', f"RW_DETECTOR=rw_detector_{name}"]
         defined.append(f"RW_DETECTION=struct {name}")
-    return compile_object(GLUE, chosen.object, defined)
+    return defined
+
+
+def build(chosen: Controller) -> Path:
+    """The object, made anew. BuildFailed with the compiler's first complaint."""
+    return compile_object(GLUE, chosen.object, definitions(chosen))

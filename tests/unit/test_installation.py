@@ -78,6 +78,8 @@ def test_a_wheel_has_all_of_the_package(wheel: Path) -> None:
     sources = {n for n in committed("core-c/include", "core-c/src/control") if n.endswith((".c", ".h"))}
     sources.add("core-c/src/bottleneck/sbcc.c")
     assert {f"kernel/{n}" for n in sources} - names == set()
+    texts = {n.partition("/licenses/")[2] for n in names if ".dist-info/licenses/" in n}
+    assert texts == {"LICENSE", "LICENSES/GPL-2.0-only.txt"}
 
 
 def test_a_source_distribution_has_all_that_the_build_needs(tmp_path: Path) -> None:
@@ -85,7 +87,7 @@ def test_a_source_distribution_has_all_that_the_build_needs(tmp_path: Path) -> N
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         names = {n.partition("/")[2] for n in archive.getnames()}
-    needed = committed("rewindow", "core-c/include", "core-c/src", "specs", "pyproject.toml", "README.md")
+    needed = committed("rewindow", "core-c/include", "core-c/src", "specs", "pyproject.toml", "README.md", "LICENSE", "LICENSES")
     assert needed - names == set()
 
 

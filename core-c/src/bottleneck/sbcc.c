@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * SB-CC's detector in two stages (SB-CC paper III.A.1, Algorithm 1, Fig. 2 and 3).
  *

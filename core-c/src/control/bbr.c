@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00; the sections in this file are that draft's).
  *
