@@ -73,6 +73,8 @@ struct shared {
 	__u32 held, users;
 	__u32 undecided_1; /* the path whose loss may turn out to be a timeout, plus 1 */
 	__u32 marked; /* that loss was a mark */
+	__u32 place; /* of this connection */
+	__u32 leaving; /* a bit for each path whose socket is gone and which has not left the connection yet */
 	struct rw_connection c;
 	struct subflow subflow[RW_MAX_PATHS];
 #ifdef RW_DETECTOR
@@ -157,38 +159,6 @@ static __always_inline __u64 key_of(struct sock *sk)
 	struct mptcp_sock *connection = bpf_rdonly_cast(subflow->conn, bpf_core_type_id_kernel(struct mptcp_sock));
 	return connection->token;
 }
-
-/*
- * Subflows on other processors may have events at the same time. Interrupts are off while a connection is held, so its holder is
- * never one that this processor has interrupted. No bpf_spin_lock: the verifier allows no calls of global functions under one.
- */
-enum { HOLD_TRIES = 1 << 17 };
-
-struct hold_attempt {
-	struct shared *s;
-	int held;
-};
-
-static long try_to_hold(__u32 tries, struct hold_attempt *attempt)
-{
-	(void)tries;
-	attempt->held = __sync_val_compare_and_swap(&attempt->s->held, 0, 1) == 0;
-	return attempt->held;
-}
-
-static __always_inline int hold(struct shared *s)
-{
-	if (__sync_val_compare_and_swap(&s->held, 0, 1) == 0)
-		return 1;
-	struct hold_attempt attempt = {s, 0};
-	bpf_loop(HOLD_TRIES, try_to_hold, &attempt, 0);
-	if (attempt.held)
-		return 1;
-	COUNT(missed);
-	return 0;
-}
-
-static __always_inline void let_go(struct shared *s) { __sync_lock_test_and_set(&s->held, 0); }
 
 /* By words: the compiler would call memset and memcpy for as much as this, and there is no such function. */
 static __always_inline void clear(void *to, __u32 bytes)
@@ -340,17 +310,16 @@ RW_CALL int write_step(const struct shared *s RW_NEVER_NULL, __u32 path, __u32 k
 
 static __always_inline __u64 now_ns(const struct tcp_sock *tp) { return tp->tcp_mstamp * NS_PER_US; }
 
-static __always_inline void stepped_by(const struct tcp_sock *tp, const struct shared *s, __u32 kind,
-				       const struct rw_ack *ack)
+static __always_inline void stepped_by(__u64 time_ns, const struct shared *s, __u32 kind, const struct rw_ack *ack)
 {
-	if (now_ns(tp) < tracing.until_ns)
-		write_step(s, ack->path, kind, ack, now_ns(tp));
+	if (time_ns < tracing.until_ns)
+		write_step(s, ack->path, kind, ack, time_ns);
 }
 
-static __always_inline void stepped(const struct tcp_sock *tp, const struct shared *s, __u32 kind, __u32 path)
+static __always_inline void stepped(__u64 time_ns, const struct shared *s, __u32 kind, __u32 path)
 {
 	struct rw_ack none = {.path = path};
-	stepped_by(tp, s, kind, &none);
+	stepped_by(time_ns, s, kind, &none);
 }
 
 /* The detector hears that time has passed, and of the path's round trip; and the controller of the sets that were decided. */
@@ -360,7 +329,7 @@ static __always_inline void detect(const struct tcp_sock *tp, struct shared *s, 
 	detect_advance(&s->detection, (__s64)now_ns(tp));
 	s->detection.common.path[path].srtt_ns = (__u64)tp->srtt_us * NS_PER_US / 8;
 	if (regroup(&s->c, &s->detection))
-		stepped(tp, s, RW_TRANSITION_SETS, path);
+		stepped(now_ns(tp), s, RW_TRANSITION_SETS, path);
 #endif
 }
 
@@ -395,19 +364,118 @@ static __always_inline void pull(struct tcp_sock *tp, struct shared *s, __u32 pa
 		f->ssthresh_q16 = p->ssthresh_q16 = ssthresh_q16(ssthresh);
 	f->cwnd = cwnd;
 	f->ssthresh = ssthresh;
-	stepped(tp, s, f->restarted ? RW_TRANSITION_IDLE : RW_TRANSITION_MACHINERY, path);
+	stepped(now_ns(tp), s, f->restarted ? RW_TRANSITION_IDLE : RW_TRANSITION_MACHINERY, path);
 	f->restarted = 0;
 }
 
 /* The last loss was no timeout. */
-static __always_inline void settle(struct tcp_sock *tp, struct shared *s)
+static __always_inline void settle(__u64 time_ns, struct shared *s)
 {
 	__u32 path = s->undecided_1 - 1;
 	if (!s->undecided_1)
 		return;
 	s->undecided_1 = 0;
 	BOUNDED(path);
-	stepped(tp, s, s->marked ? RW_TRANSITION_ECE : RW_TRANSITION_LOSS, path);
+	stepped(time_ns, s, s->marked ? RW_TRANSITION_ECE : RW_TRANSITION_LOSS, path);
+}
+
+/*
+ * Subflows on other processors may have events at the same time. Interrupts are off while a connection is held, so its holder is
+ * never one that this processor has interrupted. No bpf_spin_lock: the verifier allows no calls of global functions under one.
+ *
+ * A holder whose virtual processor does not run may keep others waiting for longer than they can. They then miss an event, but
+ * a subflow must not miss its end: its place, and its socket's address, will be another one's. It therefore never waits. It says
+ * in `leaving` that it is gone, and whoever holds the connection next takes it out before anything else. A holder that lets go looks
+ * once more. Both exchanges are atomic, so either the holder sees the leaving subflow, or that one sees the connection let go.
+ */
+enum { HOLD_TRIES = 1 << 17, ATTENTIONS = 2 * RW_MAX_PATHS };
+
+static __always_inline int try_once(struct shared *s) { return __sync_val_compare_and_swap(&s->held, 0, 1) == 0; }
+
+static __always_inline void free_if_unused(struct shared *s)
+{
+	if (s->users)
+		return;
+	__u64 key = s->key;
+	__u32 place = s->place;
+	bpf_map_delete_elem(&places, &key);
+	s->key = 0;
+	bpf_map_push_elem(&unused, &place, BPF_ANY);
+}
+
+static __always_inline void leave(struct shared *s, __u32 path, __u64 time_ns)
+{
+	settle(time_ns, s);
+#ifdef RW_DETECTOR
+	detect_advance(&s->detection, (__s64)time_ns);
+	detect_leave(&s->detection, path);
+	if (regroup(&s->c, &s->detection))
+		stepped(time_ns, s, RW_TRANSITION_SETS, path);
+#endif
+	tell_leave(&s->c, path);
+	BOUNDED(path);
+	s->c.path[path].live = 0;
+	stepped(time_ns, s, RW_TRANSITION_LEAVE, path);
+	s->subflow[path].taken = 0;
+	s->users--;
+}
+
+/* Of a connection that is held: takes out the subflows that are gone, and gives its place back after the last one. */
+RW_CALL int take_out_the_gone(struct shared *s RW_NEVER_NULL, __u64 time_ns)
+{
+	__u32 gone = __sync_lock_test_and_set(&s->leaving, 0);
+	if (!gone)
+		return 0;
+	for (__u32 path = 0; path < RW_MAX_PATHS; path++)
+		if (gone >> path & 1)
+			leave(s, path, time_ns);
+	free_if_unused(s);
+	return 0;
+}
+
+/* Of a connection that is not held by this processor, while subflows of it are gone: a holder takes them out, or this does. */
+RW_CALL int attend(struct shared *s RW_NEVER_NULL, __u64 time_ns)
+{
+	for (__u32 i = 0; i < ATTENTIONS; i++) {
+		if (!*(volatile __u32 *)&s->leaving || !try_once(s))
+			return 0;
+		take_out_the_gone(s, time_ns);
+		__sync_lock_test_and_set(&s->held, 0);
+	}
+	return 0;
+}
+
+struct hold_attempt {
+	struct shared *s;
+	int held;
+};
+
+static long try_to_hold(__u32 tries, struct hold_attempt *attempt)
+{
+	(void)tries;
+	attempt->held = try_once(attempt->s);
+	return attempt->held;
+}
+
+static __always_inline int hold(const struct tcp_sock *tp, struct shared *s)
+{
+	struct hold_attempt attempt = {s, try_once(s)};
+	if (!attempt.held)
+		bpf_loop(HOLD_TRIES, try_to_hold, &attempt, 0);
+	if (!attempt.held) {
+		COUNT(missed);
+		return 0;
+	}
+	if (s->leaving)
+		take_out_the_gone(s, now_ns(tp));
+	return 1;
+}
+
+static __always_inline void let_go(const struct tcp_sock *tp, struct shared *s)
+{
+	__sync_lock_test_and_set(&s->held, 0);
+	if (*(volatile __u32 *)&s->leaving)
+		attend(s, now_ns(tp));
 }
 
 static __always_inline void kernel_has_ssthresh(struct rw_path *p, struct subflow *f, __u32 segments)
@@ -443,14 +511,16 @@ static __always_inline struct shared *connection_of(struct sock *sk, __u32 *path
 }
 
 /* A place for a connection that is new. Returns it held, or null where there is none or another subflow was faster. */
-static __always_inline struct shared *new_connection(__u64 key, __u32 mss_bytes, __u32 *place)
+static __always_inline struct shared *new_connection(const struct tcp_sock *tp, __u64 key, __u32 mss_bytes,
+						     __u32 *place)
 {
 	if (bpf_map_pop_elem(&unused, place))
 		return 0;
 	struct shared *s = bpf_map_lookup_elem(&connections, place);
-	if (s && hold(s)) {
+	if (s && hold(tp, s)) {
 		if (bpf_map_update_elem(&places, &key, place, BPF_NOEXIST) == 0) {
 			s->key = key;
+			s->place = *place;
 			s->users = 0;
 			s->undecided_1 = 0;
 			clear(s->subflow, sizeof s->subflow);
@@ -467,36 +537,26 @@ static __always_inline struct shared *new_connection(__u64 key, __u32 mss_bytes,
 			tell_open(&s->c);
 			return s;
 		}
-		let_go(s);
+		let_go(tp, s);
 	}
 	bpf_map_push_elem(&unused, place, BPF_ANY);
 	return 0;
 }
 
 /* The one that the first subflow made, held. */
-static __always_inline struct shared *known_connection(__u64 key, __u32 *place)
+static __always_inline struct shared *known_connection(const struct tcp_sock *tp, __u64 key, __u32 *place)
 {
 	__u32 *at = bpf_map_lookup_elem(&places, &key);
 	if (!at)
 		return 0;
 	*place = *at;
 	struct shared *s = bpf_map_lookup_elem(&connections, place);
-	if (!s || !hold(s))
+	if (!s || !hold(tp, s))
 		return 0;
 	if (s->key == key)
 		return s;
-	let_go(s); /* its last subflow has left meanwhile */
+	let_go(tp, s); /* its last subflow has left meanwhile */
 	return 0;
-}
-
-static __always_inline void free_if_unused(struct shared *s, __u32 place)
-{
-	if (s->users)
-		return;
-	__u64 key = s->key;
-	bpf_map_delete_elem(&places, &key);
-	s->key = 0;
-	bpf_map_push_elem(&unused, &place, BPF_ANY);
 }
 
 static __always_inline __u32 free_path(const struct shared *s)
@@ -533,7 +593,7 @@ static __always_inline void join(struct tcp_sock *tp, struct shared *s, __u32 pa
 	}
 	tell_join(&s->c, path);
 	push(tp, p, f);
-	stepped(tp, s, RW_TRANSITION_JOIN, path);
+	stepped(now_ns(tp), s, RW_TRANSITION_JOIN, path);
 #ifdef RW_DETECTOR
 	detect(tp, s, path);
 	detect_join(&s->detection, path, p->srtt_ns);
@@ -552,18 +612,18 @@ void BPF_PROG(rw_init, struct sock *sk)
 	seat->place_1 = 0;
 	seat->rtt_us = 0;
 	bpf_local_irq_save(&flags);
-	struct shared *s = known_connection(key, &place);
+	struct shared *s = known_connection(tp, key, &place);
 	if (!s)
-		s = new_connection(key, mss_bytes, &place);
+		s = new_connection(tp, key, mss_bytes, &place);
 	if (!s)
-		s = known_connection(key, &place);
+		s = known_connection(tp, key, &place);
 	if (s) {
-		settle(tp, s);
+		settle(now_ns(tp), s);
 		path = free_path(s);
 		if (path < RW_MAX_PATHS)
 			join(tp, s, path);
-		free_if_unused(s, place);
-		let_go(s);
+		free_if_unused(s);
+		let_go(tp, s);
 	}
 	bpf_local_irq_restore(&flags);
 	if (path < RW_MAX_PATHS) {
@@ -580,31 +640,14 @@ void BPF_PROG(rw_release, struct sock *sk)
 {
 	unsigned long flags;
 	__u32 path;
-	struct tcp_sock *tp = tcp_of(sk);
 	struct shared *s = connection_of(sk, &path);
-	struct seat *seat = seat_of(sk);
-	__u32 place = seat->place_1 - 1;
 	if (!s)
 		return;
 	bpf_local_irq_save(&flags);
-	if (hold(s)) {
-		settle(tp, s);
-#ifdef RW_DETECTOR
-		detect_advance(&s->detection, (__s64)now_ns(tp));
-		detect_leave(&s->detection, path);
-		if (regroup(&s->c, &s->detection))
-			stepped(tp, s, RW_TRANSITION_SETS, path);
-#endif
-		tell_leave(&s->c, path);
-		s->c.path[path].live = 0;
-		stepped(tp, s, RW_TRANSITION_LEAVE, path);
-		s->subflow[path].taken = 0;
-		s->users--;
-		free_if_unused(s, place);
-		let_go(s);
-	}
+	__sync_fetch_and_or(&s->leaving, 1u << path);
+	attend(s, now_ns(tcp_of(sk)));
 	bpf_local_irq_restore(&flags);
-	seat->place_1 = 0;
+	seat_of(sk)->place_1 = 0;
 	COUNT(left);
 }
 
@@ -634,7 +677,7 @@ static __always_inline void arrived(struct sock *sk, __s32 newest_us, __u32 echo
 	if (!s)
 		return;
 	bpf_local_irq_save(&flags);
-	if (hold(s)) {
+	if (hold(tp, s)) {
 		struct rw_path *p = &s->c.path[path];
 		struct subflow *f = &s->subflow[path];
 		struct rw_ack ack = {.path = path,
@@ -648,22 +691,22 @@ static __always_inline void arrived(struct sock *sk, __s32 newest_us, __u32 echo
 			ack.marked_segments = ack.acked_segments;
 		f->delivered = tp->delivered;
 		f->srtt_8us = tp->srtt_us;
-		settle(tp, s);
+		settle(now_ns(tp), s);
 		pull(tp, s, path);
 		detect(tp, s, path);
 		if (ack.acked_segments && RW_CONTROL.delivered) {
 			tell_delivered(&s->c, &ack);
-			stepped_by(tp, s, RW_TRANSITION_DELIVERED, &ack);
+			stepped_by(now_ns(tp), s, RW_TRANSITION_DELIVERED, &ack);
 		}
 		if (ack.rtt_ns | ack.rtt_newest_ns) {
 			p->srtt_ns = (__u64)tp->srtt_us * NS_PER_US / 8;
 			tell_rtt(&s->c, &ack);
-			stepped_by(tp, s, RW_TRANSITION_RTT, &ack);
+			stepped_by(now_ns(tp), s, RW_TRANSITION_RTT, &ack);
 		}
 		push(tp, p, f);
 		if (ack.marked_segments)
 			congested(s, path, RW_CONGESTION_ECE);
-		let_go(s);
+		let_go(tp, s);
 	}
 	bpf_local_irq_restore(&flags);
 }
@@ -702,10 +745,10 @@ void BPF_PROG(rw_cong_avoid, struct sock *sk, __u32 una, __u32 acked)
 		return;
 	}
 	bpf_local_irq_save(&flags);
-	if (hold(s)) {
+	if (hold(tp, s)) {
 		struct rw_path *p = &s->c.path[path];
 		struct subflow *f = &s->subflow[path];
-		settle(tp, s);
+		settle(now_ns(tp), s);
 		pull(tp, s, path);
 		if (limited || (cwnd < tp->snd_ssthresh && cwnd < 2 * tp->max_packets_out)) {
 			struct rw_ack ack = {.path = path,
@@ -715,10 +758,10 @@ void BPF_PROG(rw_cong_avoid, struct sock *sk, __u32 una, __u32 acked)
 					     .next = tp->snd_nxt};
 			p->flight_max_q16 = rw_max64(p->flight_max_q16, p->cwnd_q16);
 			tell_ack(&s->c, &ack);
-			stepped_by(tp, s, RW_TRANSITION_ACK, &ack);
+			stepped_by(now_ns(tp), s, RW_TRANSITION_ACK, &ack);
 		}
 		push(tp, p, f);
-		let_go(s);
+		let_go(tp, s);
 	}
 	bpf_local_irq_restore(&flags);
 }
@@ -739,10 +782,10 @@ __u32 BPF_PROG(rw_ssthresh, struct sock *sk)
 	if (!s)
 		return tcp_reno_ssthresh(sk);
 	bpf_local_irq_save(&flags);
-	if (hold(s)) {
+	if (hold(tp, s)) {
 		struct rw_path *p = &s->c.path[path];
 		struct subflow *f = &s->subflow[path];
-		settle(tp, s);
+		settle(now_ns(tp), s);
 		pull(tp, s, path);
 		detect(tp, s, path);
 		f->prior_cwnd_q16 = p->cwnd_q16;
@@ -764,7 +807,7 @@ __u32 BPF_PROG(rw_ssthresh, struct sock *sk)
 		COUNT(losses);
 		reduced = whole_segments(p->ssthresh_q16);
 		kernel_has_ssthresh(p, f, reduced);
-		let_go(s);
+		let_go(tp, s);
 	}
 	bpf_local_irq_restore(&flags);
 	return reduced ? reduced : tcp_reno_ssthresh(sk);
@@ -803,32 +846,32 @@ void BPF_PROG(rw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		return;
 	__u64 idle_ns = (__u64)((__u32)bpf_jiffies64() - tp->lsndtime) * settings.ns_per_tick;
 	bpf_local_irq_save(&flags);
-	if (hold(s)) {
+	if (hold(tp, s)) {
 		struct rw_path *p = &s->c.path[path];
 		struct subflow *f = &s->subflow[path];
 		if (event == CA_EVENT_LOSS) {
 			time_out(tp, s, path);
 		} else if (event == CA_EVENT_CWND_RESTART) {
-			settle(tp, s);
+			settle(now_ns(tp), s);
 			pull(tp, s, path);
 			f->restarted = 1;
 			/* The kernel halves whole segments, down to the initial window; a smaller window keeps its fraction. */
 			if (f->cwnd > RW_INITIAL_WINDOW)
 				p->cwnd_q16 = (__u64)f->cwnd << 16;
 		} else if (event == CA_EVENT_TX_START) {
-			settle(tp, s);
+			settle(now_ns(tp), s);
 			pull(tp, s, path);
 			if (idle_ns)
 				tell_idle(&s->c, path, (__s64)now_ns(tp), idle_ns);
 			push(tp, p, f);
 		} else {
-			settle(tp, s);
+			settle(now_ns(tp), s);
 			pull(tp, s, path);
 			if (f->cwnd == f->ssthresh) /* a reduction ends at ssthresh, with its fraction */
 				p->cwnd_q16 = p->ssthresh_q16;
-			stepped(tp, s, RW_TRANSITION_MACHINERY, path);
+			stepped(now_ns(tp), s, RW_TRANSITION_MACHINERY, path);
 		}
-		let_go(s);
+		let_go(tp, s);
 	}
 	bpf_local_irq_restore(&flags);
 }
@@ -843,24 +886,24 @@ void BPF_PROG(rw_set_state, struct sock *sk, __u8 state)
 	if (!s)
 		return;
 	bpf_local_irq_save(&flags);
-	if (hold(s)) {
+	if (hold(tp, s)) {
 		struct rw_path *p = &s->c.path[path];
 		struct subflow *f = &s->subflow[path];
 		__u8 recovering = state == TCP_CA_CWR || state == TCP_CA_Recovery;
-		settle(tp, s);
+		settle(now_ns(tp), s);
 		if (recovering != p->recovering) {
 			p->recovering = recovering;
-			stepped(tp, s, RW_TRANSITION_MACHINERY, path);
+			stepped(now_ns(tp), s, RW_TRANSITION_MACHINERY, path);
 		}
 		if (state == TCP_CA_Loss) { /* the kernel has set the window, to one segment more than is in flight */
 			f->cwnd = tp->snd_cwnd;
 			p->cwnd_q16 = (__u64)f->cwnd << 16;
 			p->cwnd_rem_q40 = 0;
 			p->cwnd_cnt = 0;
-			stepped(tp, s, f->timed_out ? RW_TRANSITION_TIMEOUT : RW_TRANSITION_MACHINERY, path);
+			stepped(now_ns(tp), s, f->timed_out ? RW_TRANSITION_TIMEOUT : RW_TRANSITION_MACHINERY, path);
 			f->timed_out = 0;
 		}
-		let_go(s);
+		let_go(tp, s);
 	}
 	bpf_local_irq_restore(&flags);
 }
@@ -875,11 +918,11 @@ __u32 BPF_PROG(rw_undo_cwnd, struct sock *sk)
 	if (!s)
 		return tcp_reno_undo_cwnd(sk);
 	bpf_local_irq_save(&flags);
-	if (hold(s)) {
+	if (hold(tp, s)) {
 		struct rw_path *p = &s->c.path[path];
 		struct subflow *f = &s->subflow[path];
 		__u32 kept = tp->prior_ssthresh;
-		settle(tp, s);
+		settle(now_ns(tp), s);
 		pull(tp, s, path);
 		p->cwnd_q16 = rw_max64(p->cwnd_q16, f->prior_cwnd_q16);
 		if (kept > f->ssthresh) { /* the kernel takes it back when this returns */
@@ -887,11 +930,11 @@ __u32 BPF_PROG(rw_undo_cwnd, struct sock *sk)
 			kernel_has_ssthresh(p, f, kept);
 		}
 		tell_undo(&s->c, path);
-		stepped(tp, s, RW_TRANSITION_UNDO, path);
+		stepped(now_ns(tp), s, RW_TRANSITION_UNDO, path);
 		COUNT(undone);
 		undone = whole_segments(p->cwnd_q16);
 		f->cwnd = undone;
-		let_go(s);
+		let_go(tp, s);
 	}
 	bpf_local_irq_restore(&flags);
 	return undone ? undone : tcp_reno_undo_cwnd(sk);

@@ -6,6 +6,7 @@ They fail where the kernel lacks what they need.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -30,6 +31,9 @@ AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 WAIT_S = 60
 MPTCP = 262
 BLOCK = bytes(1 << 16)
+CLONE_NEWNET = 0x40000000
+HELD = 8
+"""Where struct shared of the glue has `held` and then `users`, in bytes."""
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +82,22 @@ def carry(sender: socket.socket, receiver: socket.socket, blocks: int) -> int:
         arrived += len(data)
     sending.join()
     return arrived
+
+
+@contextlib.contextmanager
+def own_network() -> Iterator[None]:
+    """A network namespace for this thread and the programs that it starts."""
+    libc = ctypes.CDLL(None)
+    with open("/proc/thread-self/ns/net") as before:
+        assert libc.unshare(CLONE_NEWNET) == 0
+        try:
+            yield
+        finally:
+            assert libc.setns(before.fileno(), 0) == 0
+
+
+def ip(words: str) -> None:
+    subprocess.run(["ip", *words.split()], check=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -140,6 +160,47 @@ def test_sockets_without_a_place_run_the_kernels_reno() -> None:
     with connected(tccc.kernel_name) as (sender, receiver):
         assert carry(sender, receiver, 16) == 16 * len(BLOCK)
     assert loaded.status(tccc).counts.joined == 2  # the place was free again
+
+
+def test_a_subflow_that_closes_while_another_processor_holds_the_connection_leaves_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The test holds the connection, as a virtual processor does that stops in the middle of an event."""
+    monkeypatch.setitem(loaded._MAPS, "connections", "connections")
+    tccc = toolchain.controller("tccc")
+    loaded.load(tccc, {}, connections=1)
+    with libbpf.Map.pinned(loaded.PINNED / tccc.kernel_name / "connections") as connections, own_network():
+        told = Path(f"/proc/self/fdinfo/{connections.fd}").read_text()
+        size = int(told.partition("value_size:")[2].split()[0])
+
+        def shared() -> bytes:
+            return connections.read(bytes(4), size) or b""
+
+        def users() -> int:
+            return int.from_bytes(shared()[HELD + 4 : HELD + 8], sys.byteorder)
+
+        def set_held(held: int) -> None:
+            """Nothing else changes the connection meanwhile: no data is under way."""
+            value = shared()
+            connections.write(bytes(4), value[:HELD] + held.to_bytes(4, sys.byteorder) + value[HELD + 4 :])
+
+        for words in ("link set lo up", "mptcp limits set subflows 1", "mptcp endpoint add 127.0.0.2 dev lo id 7 subflow"):
+            ip(words)
+        with connected(tccc.kernel_name, MPTCP) as (sender, receiver):
+            sender.sendall(b"a subflow may join once data was acknowledged")
+            assert receiver.recv(1)
+            wait_for(lambda: loaded.status(tccc).counts.joined == 2)
+            assert users() == 2
+            set_held(1)
+            ip("mptcp endpoint delete id 7")
+            wait_for(lambda: loaded.status(tccc).counts.left == 1)
+            assert users() == 2
+            set_held(0)
+            assert carry(sender, receiver, 4) > 4 * len(BLOCK) - 100
+            assert users() == 1
+        wait_for(lambda: loaded.status(tccc).connections == 0)
+        with connected(tccc.kernel_name):
+            assert loaded.status(tccc).counts.refused == 0  # the place was free again
 
 
 def test_a_socket_keeps_its_controller_after_the_unload() -> None:
