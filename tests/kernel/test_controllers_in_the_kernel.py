@@ -203,6 +203,29 @@ def test_a_subflow_that_closes_while_another_processor_holds_the_connection_leav
             assert loaded.status(tccc).counts.refused == 0  # the place was free again
 
 
+def test_a_threshold_that_no_program_returned_is_put_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the kernel skips the program: it takes the low half of an address."""
+    text = toolchain.GLUE.read_text()
+    skipped = text.replace("return reduced ? reduced : tcp_reno_ssthresh(sk);", "return 0x81104110;")
+    assert skipped != text
+    (tmp_path / "controller.bpf.c").write_text(skipped)
+    (tmp_path / "linux.h").symlink_to(toolchain.GLUE.parent / "linux.h")
+    monkeypatch.setattr(toolchain, "GLUE", tmp_path / "controller.bpf.c")
+    reno = toolchain.controller("newreno")
+    loaded.load(reno, {})
+    with own_network():
+        for words in ("link set lo mtu 1500", "link set lo up"):
+            ip(words)
+        # A queue of a few packets, so that some are lost.
+        subprocess.run(["tc", *"qdisc add dev lo root tbf rate 200mbit burst 20k limit 20k".split()], check=True)
+        with connected(reno.kernel_name) as (sender, receiver):
+            assert carry(sender, receiver, 64) == 64 * len(BLOCK)
+            counts = loaded.status(reno).counts
+            assert counts.losses > 0
+            assert 0 < counts.missed <= counts.losses
+            assert 2 <= ssthresh(sender) < 1000
+
+
 def test_a_socket_keeps_its_controller_after_the_unload() -> None:
     lia = toolchain.controller("lia")
     loaded.load(lia, {})
