@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "bench"
 PROGRAMS = FOLDER / "core" / "bench"
 REWINDOW = ROOT / ".venv" / "bin" / "rewindow"
+MEASURED = ROOT / "bench" / "measured.py"
 DOCUMENT = ROOT / "docs" / "performance.md"
 MARKER = "<!-- measured -->"
 
@@ -42,6 +43,7 @@ CAPTURES = {
     "offload": ("offload", 50_000_000),
     "mptcp 1 M": ("mptcp", 1_000_000, 2),
     "mptcp 1 M, 8 subflows": ("mptcp", 1_000_000, 8),
+    "interleaved 1 k": ("interleaved", 1_500_000, 1_000),
     "interleaved 100 k": ("interleaved", 150_000_000, 100_000),
     "short 300 k, 1 k at once": ("short", 300_000, 1_000),
     "short 300 k, 100 k at once": ("short", 300_000, 100_000),
@@ -79,11 +81,27 @@ class Capture:
 
 @dataclass(frozen=True)
 class Run:
-    seconds: float
+    began_s: float
+    """By the monotonic clock."""
+    ended_s: float
     cpu_seconds: float
-    peak_rss_bytes: int
+    max_rss_bytes: int
+    """ru_maxrss, which counts the process that started the program, too."""
+    least_rss_bytes: int
+    """That process's own peak."""
     output: str
     complaints: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return self.ended_s - self.began_s
+
+    @property
+    def peak_rss_bytes(self) -> int:
+        """The program's own. SystemExit where it did not need more than the process that started it."""
+        if self.max_rss_bytes <= self.least_rss_bytes:
+            raise SystemExit(f"peak memory is not known: below the {self.least_rss_bytes} bytes of bench/measured.py")
+        return self.max_rss_bytes
 
     def value(self, key: str) -> str:
         """The value of a `key=value` line in the program's output."""
@@ -102,7 +120,7 @@ class Program:
     command: Sequence[str | Path]
     seen: Callable[[str], int]
     packets: int = 0
-    best: Run = field(default_factory=lambda: Run(float("inf"), float("inf"), 0, ""))
+    best: Run = field(default_factory=lambda: Run(0, float("inf"), float("inf"), 0, 0, ""))
 
     def __post_init__(self) -> None:
         self.packets = self.packets or self.capture.packets
@@ -125,26 +143,26 @@ class Process:
 
     def __init__(self, command: Sequence[str | Path], stdin: int | None = None, stdout: int | None = None) -> None:
         self.command = [str(part) for part in command]
-        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  # closed by finish
+        self.out, self.err, self.report = (tempfile.TemporaryFile() for _ in range(3))  # noqa: SIM115  # closed by finish
         # Compiled Python is kept, as for a user.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        self.began = time.perf_counter()
+        words = [sys.executable, "-I", "-S", str(MEASURED), str(self.report.fileno()), *self.command]
         self.popen = subprocess.Popen(
-            self.command, stdin=stdin, stdout=stdout or self.out, stderr=self.err, env=environment
-        )
+            words, stdin=stdin, stdout=stdout or self.out, stderr=self.err, env=environment,
+            pass_fds=[self.report.fileno()],
+        )  # fmt: skip
 
     def finish(self) -> Run:
-        """Peak memory comes from wait4: at least the memory of this process when it forked, which is little."""
-        _, status, usage = os.wait4(self.popen.pid, 0)
-        seconds = time.perf_counter() - self.began
-        self.popen.returncode = os.waitstatus_to_exitcode(status)
-        with self.out as out, self.err as err:
-            out.seek(0)
-            err.seek(0)
+        failed = self.popen.wait()
+        with self.out as out, self.err as err, self.report as report:
+            for f in (out, err, report):
+                f.seek(0)
             printed, complaints = (f.read(OUTPUT_BYTES_MAX).decode(errors="replace") for f in (out, err))
-        if self.popen.returncode:
+            found = {"exit_status": failed} if failed else json.loads(report.read())
+        if found["exit_status"]:
             raise SystemExit(f"{' '.join(self.command)} failed: {complaints[-2000:]}")
-        return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, printed, complaints)
+        peaks = found["peak_rss_bytes"], found["own_peak_rss_bytes"]
+        return Run(found["began_s"], found["ended_s"], found["cpu_seconds"], *peaks, printed, complaints)
 
 
 class Others:
@@ -315,10 +333,10 @@ def short_connections(alone: Program, analysis: Program) -> Iterator[tuple[str, 
     yield f"{alone.name} ({alone.capture.name}): peak resident memory", f"{alone.best.peak_rss_bytes / 1e6:.0f} MB"
 
 
-def idle_flow(few: Program, many: Program) -> tuple[str, str]:
+def memory_of_a_flow(what: str, few: Program, many: Program) -> tuple[str, str]:
     rss = [int(p.best.value("peak_rss_bytes")) for p in (few, many)]
     flows = many.capture.connections - few.capture.connections
-    return "resident memory for each idle TCP flow, no controller", f"{(rss[1] - rss[0]) / flows:.0f} bytes"
+    return f"resident memory for each {what}", f"{(rss[1] - rss[0]) / flows:.0f} bytes"
 
 
 def churn(size: str) -> Iterator[tuple[str, str]]:
@@ -346,10 +364,8 @@ def two_cores(program: Program, runs: int) -> tuple[str, str]:
         return name, "not measured: one core"
     both_s, others = float("inf"), Others()
     for _ in range(runs):
-        began = time.perf_counter()
-        for process in [Process(program.command) for _ in range(2)]:
-            process.finish()
-        both_s = min(both_s, time.perf_counter() - began)
+        both = [process.finish() for process in [Process(program.command) for _ in range(2)]]
+        both_s = min(both_s, max(run.ended_s for run in both) - min(run.began_s for run in both))
     if others.cores() > 0.1:
         return name, f"not measured: other processes took {others.cores():.2f} cores"
     return name, f"{2 * program.best.seconds / both_s:.2f}"
@@ -386,15 +402,18 @@ def measured(churn_bytes: str, runs: int) -> Iterator[str]:
     if shutil.which("mptcptrace"):
         compared.append(Program("mptcptrace", mptcp, ["mptcptrace", "-f", mptcp.path], lambda _: mptcp.packets))
     idle = [core(captures[n], ()) for n in ("many 1 k", "many 1 M")]
+    live = [core(captures[n], CONTROLLERS) for n in ("interleaved 1 k", "interleaved 100 k")]
     others = Others()
-    take_turns([*compared, *idle, *(program for pair in paired for program in pair)], runs)
+    take_turns([*compared, *idle, *live, *(program for pair in paired for program in pair)], runs)
     yield f"On {machine()}, of which other processes took {others.cores():.2f}; best of {runs} runs, churn: one.\n"
     yield from rates(compared)
     if not shutil.which("mptcptrace"):
         yield "mptcptrace is not installed: not measured.\n"
     facts = [*per_ack(large[0], large[1:]), *instructions_per_ack(small[0], small[1:])]
     facts += [row for pair in paired for row in threads(*pair)]
-    facts += [*short_connections(*short[1:]), idle_flow(*idle), two_cores(large[1], runs), *churn(churn_bytes)]
+    facts += [*short_connections(*short[1:]), memory_of_a_flow("idle TCP flow, no controller", *idle)]
+    facts += [memory_of_a_flow(f"open TCP flow that lost nothing, {' '.join(CONTROLLERS)}", *live)]
+    facts += [two_cores(large[1], runs), *churn(churn_bytes)]
     yield from table(("", ""), facts, 1)
     yield f"The {MANY_CONTROLLERS} controllers: `{' '.join(sets[2])}`."
 

@@ -60,7 +60,7 @@ def run_job(job: uuid.UUID) -> Run:
         f" run_job(uuid.UUID('{job}')); print(time.perf_counter() - began, file=sys.stderr)"
     )
     run = Process([sys.executable, "-c", code]).finish()
-    return dataclasses.replace(run, seconds=float(run.complaints.splitlines()[-1]))
+    return dataclasses.replace(run, began_s=run.ended_s - float(run.complaints.splitlines()[-1]))
 
 
 def stored_connections(capture: uuid.UUID) -> int:
