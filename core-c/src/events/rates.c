@@ -7,6 +7,8 @@
 #define PROMPTED_NS 60000
 /* A pause, and no pace. */
 #define PAUSE_NS 100000000
+/* Bytes of a burst, and times after bursts, that differ by no more than a part of this many count as equal. */
+#define PARTS_ALIKE 32
 
 static uint32_t segments_of(const struct rw_reconstruction *r, uint32_t bytes)
 {
@@ -20,7 +22,7 @@ static int is_at_pace(const struct rw_reconstruction *r, uint64_t waited_ns, int
 	uint32_t whole = segments_of(r, t->burst_bytes) * r->tcp.segment_bytes;
 	uint32_t apart = whole > t->burst_bytes ? whole - t->burst_bytes : t->burst_bytes - whole;
 	return t->burst_bytes && r->beside && by_timer && t->by_timer && waited_ns < PAUSE_NS &&
-	       apart * 32 <= t->burst_bytes;
+	       apart * PARTS_ALIKE <= t->burst_bytes;
 }
 
 static void add_pace(struct rw_rates *t, int64_t since_ns, uint32_t bytes, uint64_t ns)
@@ -38,7 +40,8 @@ static void add_pace(struct rw_rates *t, int64_t since_ns, uint32_t bytes, uint6
 static void see_gap(struct rw_rates *t, uint64_t waited_ns, int at_pace)
 {
 	uint64_t now = waited_ns * t->gap_bytes, before = t->gap_ns * t->burst_bytes;
-	int shorter = t->gap_bytes && now < before / 32 * 31, as_long = now <= before / 32 * 33;
+	uint64_t least = before / PARTS_ALIKE * (PARTS_ALIKE - 1), most = before / PARTS_ALIKE * (PARTS_ALIKE + 1);
+	int shorter = t->gap_bytes && now < least, as_long = now <= most;
 	if (at_pace && !shorter) {
 		if (t->doubted && as_long)
 			add_pace(t, t->burst_ns - (int64_t)t->gap_ns, t->gap_bytes, t->gap_ns);

@@ -14,7 +14,9 @@
 #define PACED_SENDS_MIN 50
 
 /* Timers fire on ticks of the host's clock, so a timer may fire after nine tenths of its time. */
-static int64_t nearly(uint64_t timer_ns) { return (int64_t)timer_ns / 10 * 9; }
+#define TIMER_TENTHS_MIN 9
+
+static int64_t nearly(uint64_t timer_ns) { return (int64_t)timer_ns / 10 * TIMER_TENTHS_MIN; }
 
 static struct rw_transmission transmission_of(const struct rw_reconstruction *r, const struct rw_packet *p,
 					      uint32_t start, uint32_t end)

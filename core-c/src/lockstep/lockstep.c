@@ -6,6 +6,7 @@
 #include "findings.h"
 #include "fixed_point.h"
 #include "link.h"
+#include "search.h"
 
 #define TICK_NS 4000000ull
 /* A host answers an ACK, or does a timer's work, within it. */
@@ -97,15 +98,12 @@ static uint32_t reach(void *to, const struct rw_transmitter *t, uint32_t start)
 	const struct rw_lockstep *all = to;
 	const struct rw_twin *twin = (const struct rw_twin *)(const void *)t;
 	const struct rw_source *s = &all->source[twin->flow];
-	uint32_t low = 0, high = s->givens;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (rw_seq_diff(s->given[middle].end, start) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < s->givens && rw_seq_diff(s->given[low].start, start) <= 0 ? s->given[low].end : t->end;
+	struct rw_search first = {0, s->givens}; /* that ends behind `start` */
+	while (rw_search_goes_on(&first))
+		rw_search_answer(&first, rw_seq_diff(s->given[rw_search_middle(&first)].end, start) <= 0);
+	if (first.low == s->givens || rw_seq_diff(s->given[first.low].start, start) > 0)
+		return t->end;
+	return s->given[first.low].end;
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "capture.h"
 #include "packet.h"
 #include "pseudonyms.h"
+#include "search.h"
 
 /* A record without TCP is searched for the bytes that matter up to here; more are no headers. */
 #define HEADERS_MAX 512
@@ -205,14 +206,10 @@ static uint32_t bytes_that_matter(struct redaction *r, const struct rw_record *r
 		 high = record->captured_bytes < HEADERS_MAX ? record->captured_bytes : HEADERS_MAX;
 	if (low >= high || is_alike(r, record, low, all) || !is_alike(r, record, high, all))
 		return low;
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-		if (is_alike(r, record, middle, all))
-			high = middle;
-		else
-			low = middle;
-	}
-	return high;
+	struct rw_search first = {low + 1, high}; /* that is alike */
+	while (rw_search_goes_on(&first))
+		rw_search_answer(&first, !is_alike(r, record, (uint32_t)rw_search_middle(&first), all));
+	return (uint32_t)first.low;
 }
 
 /* Makes the new record in r->bytes. Returns its length. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "search.h"
+
 enum { CAPACITY_FIRST = 32, DELIVERED_FIRST = 1 /* the SYN */ };
 
 static struct rw_sending_interval *interval_at(const struct rw_delivery_rate *d, uint32_t i)
@@ -106,15 +108,10 @@ int rw_delivery_rate_app_limits(struct rw_delivery_rate *d, int64_t now_ns, uint
 /* In which a packet left; null: it is not kept. */
 static const struct rw_sending_interval *interval_of(const struct rw_delivery_rate *d, int64_t sent_ns)
 {
-	uint32_t low = 0, high = d->count; /* of the first that began after the packet left */
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (interval_at(d, middle)->since_ns <= sent_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? interval_at(d, low - 1) : NULL;
+	struct rw_search after = {0, d->count}; /* the first that began after the packet left */
+	while (rw_search_goes_on(&after))
+		rw_search_answer(&after, interval_at(d, (uint32_t)rw_search_middle(&after))->since_ns <= sent_ns);
+	return after.low ? interval_at(d, (uint32_t)after.low - 1) : NULL;
 }
 
 static uint64_t larger(int64_t a, int64_t b)
@@ -203,15 +200,10 @@ int rw_delivery_rate_sent(struct rw_delivery_rate *d, const struct rw_flight_sen
 /* After the packets that left at this time; null: it is not kept. */
 static const struct rw_flight_sent *flight_of(const struct rw_delivery_rate *d, int64_t sent_ns)
 {
-	uint32_t low = 0, high = d->flights;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (flight_at(d, middle)->sent_ns <= sent_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? flight_at(d, low - 1) : NULL;
+	struct rw_search after = {0, d->flights}; /* the first that left later */
+	while (rw_search_goes_on(&after))
+		rw_search_answer(&after, flight_at(d, (uint32_t)rw_search_middle(&after))->sent_ns <= sent_ns);
+	return after.low ? flight_at(d, (uint32_t)after.low - 1) : NULL;
 }
 
 static int make_room_for_lost(struct rw_delivery_rate *d)
