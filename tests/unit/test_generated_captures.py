@@ -60,6 +60,20 @@ def test_senders_and_losses_are_found(kind: str, connections: int, subflows: int
     assert {s.rtt_min_us for s in each} == {20_000}
 
 
+@pytest.mark.parametrize("window", [40_000, 80_000])
+def test_nothing_is_given_up_in_a_large_window(window: int, tmp_path: Path) -> None:
+    """10 Gbit/s and 100 ms: slow start to the window, then one segment in 100 lost with the window full."""
+    path = tmp_path / "capture.pcap"
+    put = generate(f"lossy {5 * window} {window} 100", path)
+    with rewindow.open(path) as capture:
+        found = capture.replay(["newreno"])
+    sender = found.connections[0].subflows[0]
+    assert found.summary.packets == put["packets"]
+    assert not found.summary.oddities
+    assert sender.retransmitted_packets == put["retransmissions"] > 100
+    assert sender.spurious_retransmissions == 0
+
+
 @pytest.mark.parametrize(
     ("kind", "segments"), [("interleaved 1m 500", 1), ("balanced 2m 20", 1), ("short 500 100", 1), ("offload 1m", 44)]
 )
