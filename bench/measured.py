@@ -1,4 +1,4 @@
-"""Runs a program and reports its times and peak memory: `measured.py FD PROGRAM ARGUMENT...` writes JSON to that descriptor.
+"""Runs a program and reports its times and peak memory, as JSON, to a descriptor: `measured.py FD PROGRAM ARGUMENT...`.
 
 A process of its own, because Linux counts into a program's ru_maxrss the peak memory of the process that started it
 (a vfork lends it that memory until the program is loaded). `own_peak_rss_bytes` is therefore the least that

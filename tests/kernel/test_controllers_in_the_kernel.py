@@ -184,7 +184,11 @@ def test_a_subflow_that_closes_while_another_processor_holds_the_connection_leav
             value = shared()
             connections.write(bytes(4), value[:HELD] + held.to_bytes(4, sys.byteorder) + value[HELD + 4 :])
 
-        for words in ("link set lo up", "mptcp limits set subflows 1", "mptcp endpoint add 127.0.0.2 dev lo id 7 subflow"):
+        for words in (
+            "link set lo up",
+            "mptcp limits set subflows 1",
+            "mptcp endpoint add 127.0.0.2 dev lo id 7 subflow",
+        ):
             ip(words)
         with connected(tccc.kernel_name, MPTCP) as (sender, receiver):
             sender.sendall(b"a subflow may join once data was acknowledged")
@@ -217,7 +221,8 @@ def test_a_threshold_that_no_program_returned_is_put_right(tmp_path: Path, monke
         for words in ("link set lo mtu 1500", "link set lo up"):
             ip(words)
         # A queue of a few packets, so that some are lost.
-        subprocess.run(["tc", *"qdisc add dev lo root tbf rate 200mbit burst 20k limit 20k".split()], check=True)
+        queue = "tc qdisc add dev lo root tbf rate 200mbit burst 20k limit 20k"
+        subprocess.run(queue, shell=True, check=True)
         with connected(reno.kernel_name) as (sender, receiver):
             assert carry(sender, receiver, 64) == 64 * len(BLOCK)
             counts = loaded.status(reno).counts

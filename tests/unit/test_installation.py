@@ -87,7 +87,9 @@ def test_a_source_distribution_has_all_that_the_build_needs(tmp_path: Path) -> N
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         names = {n.partition("/")[2] for n in archive.getnames()}
-    needed = committed("rewindow", "core-c/include", "core-c/src", "specs", "pyproject.toml", "README.md", "LICENSE", "LICENSES")
+    needed = committed(
+        "rewindow", "core-c/include", "core-c/src", "specs", "pyproject.toml", "README.md", "LICENSE", "LICENSES"
+    )
     assert needed - names == set()
 
 
