@@ -792,3 +792,11 @@ def test_another_detector_is_refused():
     with pytest.raises(rewindow.errors.BadOption, match="detector=sbcc"):
         checks.Checker([Choice("sbcc", {"detector": "dwc"})], specs.jar())
     assert checks.rules(Choice("sbcc", {"detector": "sbcc"})) is None
+
+
+def test_the_page_has_each_seeded_fault() -> None:
+    """The table of docs/conformance.md has all but the faults in recurrences, in their order."""
+    page = (faults.CHECKOUT / "docs" / "conformance.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    named = [(row[0].removeprefix("| "), row[1]) for row in rows if len(row) == 4 and "/" in row[1]]
+    assert named == [(f.name, f.file) for f in faults.FAULTS if f not in faults.RECURRENCES]
