@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Float, Integer, and_, case, cast, column, exists, func, select, true
+from sqlalchemy import ColumnElement, Float, Integer, and_, case, cast, column, exists, func, or_, select, true
 from sqlalchemy.dialects.postgresql import JSONB
 
 from store import facts
-from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, State, WhatIf
+from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, Replay, State, WhatIf
 
 FAIR_SHARE, HARM = "fair_share_ratio", "harm"
 LABELLED = ("window", "whatif", "harm")
@@ -28,10 +28,25 @@ Name = Annotated[
 ]
 
 
-def window(label: str) -> ColumnElement[Any]:
-    """The mean window of a connection under an algorithm; `attempts` must be there."""
+def _window_at_analysis(label: str) -> ColumnElement[Any]:
     place = func.array_position(Attempt.labels, label, type_=Integer)
     return func.nullif(ConnectionFact.mean_windows[place], cast("NaN", Float))
+
+
+def asked_for(label: str) -> ColumnElement[bool]:
+    """The finished replay of the connection that somebody asked for; at most one."""
+    about = (Replay.capture_id == Capture.id, Replay.connection_number == ConnectionFact.number)
+    return and_(*about, Replay.label == label, Replay.state == State.done)
+
+
+def window(label: str) -> ColumnElement[Any]:
+    """The mean window of a connection under an algorithm: at the analysis, else of the replay that somebody asked for.
+
+    `attempts` must be there, and `replays` by an outer join on `asked_for`.
+    """
+    subflow = func.jsonb_array_elements(Replay.windows).table_valued(column("value", JSONB)).alias("w")
+    total = select(func.sum(subflow.c.value["mean"].astext.cast(Float))).select_from(subflow)
+    return func.coalesce(_window_at_analysis(label), total.correlate(Replay).scalar_subquery())
 
 
 def shares() -> tuple[Any, ColumnElement[Any], ColumnElement[bool]]:
@@ -49,25 +64,30 @@ GAINED = case((_IS_OK, _PREDICTED / _RECORDED))
 """Predicted goodput over the recorded one, of a what-if."""
 
 
+_NOTHING_ELSE = (WhatIf.everyone.is_(False), WhatIf.settings == cast({}, JSONB))
+"""No other connection changes, and no setting of the network."""
+
+
 def alone(label: str) -> ColumnElement[bool]:
     """Finished what-ifs that change the connection alone, without settings of the network."""
     about = (WhatIf.capture_id == Capture.id, WhatIf.connection_number == ConnectionFact.number)
-    unchanged = (WhatIf.everyone.is_(False), WhatIf.settings == cast({}, JSONB))
-    return and_(*about, WhatIf.state == State.done, WhatIf.label == label, *unchanged)
+    return and_(*about, WhatIf.state == State.done, WhatIf.label == label, *_NOTHING_ELSE)
 
 
 def harmed(label: str | None) -> tuple[Any, ColumnElement[Any], ColumnElement[bool]]:
-    """The neighbours of a what-if's connection as rows, what each loses, and which rows are about the connection."""
+    """The neighbours of the one connection that a what-if changes, as rows; what each loses; which rows are about the
+    connection that is asked for."""
     beside = func.jsonb_array_elements(WhatIf.result["neighbours"]).table_valued(column("value", JSONB)).alias("n")
     harm = beside.c.value["harm"]["median"].astext.cast(Float)
-    about = [WhatIf.capture_id == Capture.id, WhatIf.state == State.done, _IS_OK]
+    about = [WhatIf.capture_id == Capture.id, WhatIf.state == State.done, _IS_OK, *_NOTHING_ELSE]
     about.append(ConnectionFact.number == beside.c.value["id"].astext.cast(Integer))
     return beside, harm, and_(*about, *([] if label is None else [WhatIf.label == label]))
 
 
 def _of_windows(label: str, reliable: bool) -> ColumnElement[bool]:
-    found = exists().where(Attempt.id == ConnectionFact.attempt_id, window(label).is_not(None))
-    has_value = found.correlate(ConnectionFact)
+    analysed = exists().where(Attempt.id == ConnectionFact.attempt_id, _window_at_analysis(label).is_not(None))
+    replayed = exists().where(asked_for(label), Replay.windows != cast([], JSONB))
+    has_value = or_(analysed.correlate(ConnectionFact), replayed.correlate(ConnectionFact, Capture))
     return and_(has_value, ~facts.made_unreliable("windows")) if reliable else has_value
 
 

@@ -17,7 +17,7 @@ from api.measured import NAMES as NAMES
 from api.measured import Name as Name
 from api.security import Caller
 from store import facts
-from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, WhatIf
+from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, Replay, WhatIf
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ def _of_windows(algorithm: str) -> Measure:
     def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
         unreliable = facts.made_unreliable("windows").label("unreliable")
         query = selected(caller, wanted, measured.window(algorithm).label("value"), unreliable, *columns)
-        return query.join(Attempt, Attempt.id == ConnectionFact.attempt_id)
+        query = query.join(Attempt, Attempt.id == ConnectionFact.attempt_id)
+        return query.outerjoin(Replay, measured.asked_for(algorithm))
 
     return Measure("segments", rows)
 
@@ -67,7 +68,7 @@ def _of_whatif(algorithm: str) -> Measure:
 
 
 def _of_harm(algorithm: str | None) -> Measure:
-    """A value for each connection beside one that a what-if changed."""
+    """A value for each connection beside one that a what-if changed, and nothing else."""
 
     def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
         beside, harm, about = measured.harmed(algorithm)

@@ -195,6 +195,27 @@ def test_the_windows_of_an_algorithm(rows: All, client: TestClient) -> None:  # 
     assert ask(client, measure="window:nobody")["total"]["count"] == 0
 
 
+def test_windows_of_replays_that_were_asked_for(
+    rows: All,  # noqa: F811
+    client: TestClient,  # noqa: F811
+    run_jobs: Callable[[], None],
+) -> None:
+    asked = [r["id"] for r in rows][:2]
+    for connection in asked:
+        assert client.post(f"/v1/connections/{connection}/replays", json={"algorithm": "olia"}).status_code == 202
+    assert ask(client, measure="window:olia")["total"]["count"] == 0
+    run_jobs()
+    means = []
+    for connection in asked:
+        replays = client.get(f"/v1/connections/{connection}").json()["replays"]
+        means += [sum(w["mean"] for w in r["windows"]) for r in replays if r["label"] == "olia"]
+    total = ask(client, measure="window:olia", include_unreliable=True)["total"]
+    assert (total["count"], total["missing"]) == (2, len(rows) - 2)
+    assert (total["min"], total["max"]) == pytest.approx((min(means), max(means)), rel=1e-6)
+    listed = client.get("/v1/connections", params={"measured": "window:olia"}).json()["items"]
+    assert {c["id"] for c in listed} == set(asked)
+
+
 def test_groups_of_fairness(rows: All, client: TestClient) -> None:  # noqa: F811
     captures = {r["capture_id"]: client.get(f"/v1/captures/{r['capture_id']}").json() for r in rows}
     groups = [(c, g) for c in captures.values() for g in c["fairness"]]
@@ -350,18 +371,22 @@ def test_whatifs_and_harm(rows: All, client: TestClient) -> None:  # noqa: F811
         "predicted": {"goodput_bps": {"median": 6e6, "low": 5e6, "high": 7e6}},
         "neighbours": [{"id": harmed["number"], "harm": {"median": -0.25, "low": -0.5, "high": 0}}],
     }
+    of_all = said | {"neighbours": [{"id": harmed["number"], "harm": {"median": 0.75, "low": 0.5, "high": 0.9}}]}
     refused = {"verdict": "cannot_say", "recorded": {"goodput_bps": 1e6}, "predicted": {}, "neighbours": []}
     with engine().begin() as database:
-        for row, label, result in ((one, "lia", said), (two, "lia", refused)):
+        for row, label, result, everyone, network in (
+            (one, "lia", said, False, "{}"), (two, "lia", refused, False, "{}"),
+            (one, "lia", of_all, True, "{}"), (one, "lia", of_all, False, '{"path1.rate": 1}'),
+        ):  # fmt: skip
             database.execute(
                 text(
                     "INSERT INTO whatifs (id, capture_id, connection_id, connection_number, label, algorithm, everyone,"
-                    " repeat, state, result) VALUES (:id, :capture, :connection, :number, :label, :label, false, 48,"
-                    " 'done', cast(:result AS jsonb))"
+                    " settings, repeat, state, result) VALUES (:id, :capture, :connection, :number, :label, :label,"
+                    " :everyone, cast(:network AS jsonb), 48, 'done', cast(:result AS jsonb))"
                 ),
                 {
                     "id": uuid.uuid4(), "capture": row["capture_id"], "connection": row["id"], "number": row["number"],
-                    "label": label, "result": json.dumps(result),
+                    "label": label, "result": json.dumps(result), "everyone": everyone, "network": network,
                 },
             )  # fmt: skip
     total = ask(client, measure="whatif:lia")["total"]
