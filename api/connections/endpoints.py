@@ -369,9 +369,9 @@ async def post_replay(
 @router.delete(
     "/{connection_id}/replays/{replay_id}",
     status_code=204,
-    responses={409: problem("The replay has not failed.")},
+    responses={409: problem("The replay has not ended, or is part of the capture's analysis.")},
 )
 async def delete_replay(session: Session, caller: Writer, connection_id: uuid.UUID, replay_id: uuid.UUID) -> None:
-    """Deletes a replay that has failed."""
+    """Deletes a replay that was asked for, and has ended."""
     label = await replays.remove(session, caller, connection_id, replay_id)
     await audit.note(session, caller, "delete", replay_id, label)

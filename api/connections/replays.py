@@ -60,7 +60,10 @@ def _takes(option: Mapping[str, Any], value: str) -> bool:
 
 
 async def remove(session: AsyncSession, caller: Caller, connection_id: uuid.UUID, replay_id: uuid.UUID) -> str:
-    """Deletes a replay that has failed; its label. Raises NotFound, Conflict."""
+    """Deletes a replay that somebody asked for, done or failed; its label. The collector removes what was stored of it.
+
+    Raises NotFound, Conflict.
+    """
     found = await service.load(session, caller, connection_id)
     label = next((r.label for r in found.replays if r.id == replay_id), None)
     if label is None:
@@ -70,9 +73,10 @@ async def remove(session: AsyncSession, caller: Caller, connection_id: uuid.UUID
     state = await session.scalar(
         select(Replay.state).where(Replay.id == replay_id, Replay.connection_id == connection_id).with_for_update()
     )
-    if state is not State.failed:  # None: it is one of the capture's own, which are done
-        state = state or State.done
-        raise Conflict(f"only a replay that has failed can be deleted; this one is {state}")
+    if state is None:
+        raise Conflict("this replay is part of the capture's analysis; only one that was asked for can be deleted")
+    if state not in (State.done, State.failed):
+        raise Conflict(f"only a replay that has ended can be deleted; this one is {state}")
     await session.execute(delete(Job).where(Job.replay_id == replay_id))
     await session.execute(delete(Replay).where(Replay.id == replay_id))
     return label

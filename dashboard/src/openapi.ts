@@ -536,7 +536,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Replay
-         * @description Deletes a replay that has failed.
+         * @description Deletes a replay that was asked for, and has ended.
          */
         delete: operations["delete_replay_v1_connections__connection_id__replays__replay_id__delete"];
         options?: never;
@@ -10858,7 +10858,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
-            /** @description The replay has not failed. */
+            /** @description The replay has not ended, or is part of the capture's analysis. */
             409: {
                 headers: {
                     [name: string]: unknown;

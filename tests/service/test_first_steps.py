@@ -57,13 +57,15 @@ def test_what_the_api_takes_the_worker_runs(client: TestClient, replays: str, ru
     assert {label: found[i]["error"] for label, i in tried.items() if found[i]["state"] != "done"} == {}
 
 
-def test_a_failed_replay_can_be_deleted(client: TestClient, other: TestClient, replays: str, run_jobs: Run) -> None:
+def test_a_replay_that_was_asked_for_can_be_deleted(
+    client: TestClient, other: TestClient, replays: str, run_jobs: Run
+) -> None:
     from store.database import engine
     from store.models import Job, Replay
 
     made = client.post(replays, json={"algorithm": "lia", "options": {"min_ssthresh": 3}}).json()
     url = f"{replays}/{made['id']}"
-    assert_problem(client.delete(url), 409, "only a replay that has failed can be deleted; this one is queued")
+    assert_problem(client.delete(url), 409, "only a replay that has ended can be deleted; this one is queued")
     with engine().begin() as connection:
         for table, column in ((Job, Job.replay_id), (Replay, Replay.id)):
             connection.execute(update(table).where(column == uuid.UUID(made["id"])).values(state="failed"))
@@ -78,6 +80,13 @@ def test_a_failed_replay_can_be_deleted(client: TestClient, other: TestClient, r
     again = client.post(replays, json={"algorithm": "lia", "options": {"min_ssthresh": 3}}).json()
     assert (again["state"], again["label"]) == ("queued", made["label"])
     run_jobs()
+    connection = replays.removesuffix("/replays")
+    (done,) = (r for r in client.get(connection).json()["replays"] if r["id"] == again["id"])
+    assert (done["state"], done["has_series"]) == ("done", True)
+    assert client.delete(f"{replays}/{done['id']}").status_code == 204
+    labels = {r["label"]: r["id"] for r in client.get(connection).json()["replays"]}
+    assert made["label"] not in labels
+    assert_problem(client.delete(f"{replays}/{labels['tccc']}"), 409, "part of the capture's analysis")
 
 
 def test_unknown_fields_of_a_body_are_refused(client: TestClient, replays: str) -> None:
