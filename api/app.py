@@ -20,6 +20,7 @@ from api.alerts import endpoints as alerts
 from api.algorithms import endpoints as algorithms
 from api.answers import Compressed, Validated
 from api.captures import endpoints as captures
+from api.changes import endpoints as changes
 from api.connections import endpoints as connections
 from api.events import Poller
 from api.health import endpoints as health
@@ -114,12 +115,14 @@ def routes() -> FastAPI:
         algorithms,
         specs,
         model_checks,
+        changes,
         views,
         teams,
         sessions,
     ):
         app.include_router(module.router, dependencies=[Depends(refuse_unknown)])
-    app.include_router(captures.changing, dependencies=[Depends(refuse_unknown)])
+    for further in (captures.changing, connections.several):
+        app.include_router(further, dependencies=[Depends(refuse_unknown)])
     app.include_router(sessions.arriving)
     app.include_router(health.router)
     return app

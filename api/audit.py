@@ -4,6 +4,7 @@ in it (store/role.py). An event is committed with what it tells of."""
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -45,6 +46,15 @@ async def note(
 ) -> None:
     """Notes an action of the caller. object_name: as the team knows it, also when the object is gone."""
     await session.execute(insert(AuditEvent).values(_values(caller, action, object_id, object_name, detail)))
+
+
+async def note_all(
+    session: AsyncSession, caller: Caller, action: Action, objects: Iterable[Sequence[Any]], **detail: Any
+) -> None:
+    """Notes the same action for several objects: their ids and names."""
+    rows = [_values(caller, action, object_id, name, detail) for object_id, name in objects]
+    if rows:
+        await session.execute(insert(AuditEvent), rows)
 
 
 async def note_seen(session: AsyncSession, caller: Caller, object_id: uuid.UUID, object_name: str) -> None:

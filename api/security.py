@@ -7,9 +7,9 @@ cookie instead. What a cookie may change is refused to pages of other origins.
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -104,6 +104,8 @@ class Caller:
     role: Role
     scopes: frozenset[str]
     """Of the token, as far as the role has them now."""
+    session_hash: bytes | None = None
+    """Of a browser that has signed in. None: the request brought the token itself."""
 
 
 async def authenticate(session: AsyncSession, token: str) -> Caller:
@@ -116,14 +118,25 @@ async def authenticate(session: AsyncSession, token: str) -> Caller:
     return caller
 
 
+def _valid() -> tuple[ColumnElement[bool], ...]:
+    """Of a token, joined with its member."""
+    lasts = or_(Token.expires_at.is_(None), Token.expires_at > func.clock_timestamp())
+    return Token.revoked_at.is_(None), lasts, Member.removed_at.is_(None)
+
+
+def _lasts() -> tuple[ColumnElement[bool], ...]:
+    """Of a browser's session."""
+    now = func.clock_timestamp()
+    ends = func.coalesce(BrowserSession.claims_until, BrowserSession.expires_at)
+    return BrowserSession.expires_at > now, ends > now
+
+
 async def _holder(session: AsyncSession, which: ColumnElement[bool]) -> Caller | None:
     """Of the token for which this holds, unless it was revoked or has expired."""
-    now = func.clock_timestamp()
-    valid = (Token.revoked_at.is_(None), or_(Token.expires_at.is_(None), Token.expires_at > now))
     query = (
         select(Token.id, Token.team_id, Token.scopes, Token.member_id, Member.name, Member.role)
         .join(Member, Member.id == Token.member_id)
-        .where(which, *valid, Member.removed_at.is_(None))
+        .where(which, *_valid())
     )
     row = (await session.execute(query)).one_or_none()
     if row is None:
@@ -134,16 +147,28 @@ async def _holder(session: AsyncSession, which: ColumnElement[bool]) -> Caller |
 
 async def of_session(session: AsyncSession, secret: str) -> Caller:
     """Who has signed in with the browser that holds this secret. Raises Unauthenticated."""
-    now = func.clock_timestamp()
-    of_it = select(BrowserSession.token_id).where(
-        BrowserSession.hash == token_hash(secret),
-        BrowserSession.expires_at > now,
-        func.coalesce(BrowserSession.claims_until, BrowserSession.expires_at) > now,
-    )
+    own = token_hash(secret)
+    of_it = select(BrowserSession.token_id).where(BrowserSession.hash == own, *_lasts())
     caller = await _holder(session, Token.id.in_(of_it))
     if caller is None:
         raise Unauthenticated(ENDED)
-    return caller
+    return replace(caller, session_hash=own)
+
+
+async def still_there(session: AsyncSession, callers: Collection[Caller]) -> set[Caller]:
+    """Those whose token still holds, and the session by which they came: what a stream asks that lasts long."""
+    tokens = {c.token_id for c in callers}
+    found = select(Token.id).join(Member, Member.id == Token.member_id).where(Token.id.in_(tokens), *_valid())
+    hold = set(await session.scalars(found))
+    hashes = {c.session_hash for c in callers if c.session_hash is not None}
+    last: set[tuple[bytes, uuid.UUID]] = set()
+    if hashes:
+        of_sessions = select(BrowserSession.hash, BrowserSession.token_id)
+        rows = await session.execute(of_sessions.where(BrowserSession.hash.in_(hashes), *_lasts()))
+        last = {(bytes(row.hash), row.token_id) for row in rows}
+    return {
+        c for c in callers if c.token_id in hold and (c.session_hash is None or (c.session_hash, c.token_id) in last)
+    }
 
 
 async def _renew(request: HTTPConnection, secret: str) -> None:

@@ -883,6 +883,26 @@ class Job(Base):
     capture: Mapped[Capture | None] = relationship(back_populates="jobs")
 
 
+class Change(Base):
+    """Something that a team works on has changed, come or gone: what event streams tell. Triggers add the rows; the
+    sweeper deletes them when they are old (store/changes.py).
+    """
+
+    __tablename__ = "changes"
+    __table_args__ = (Index("ix_changes_of_team", "team_id", "xact"),)
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    xact: Mapped[int]
+    """The transaction that changed it: a snapshot of PostgreSQL tells whether somebody has seen it."""
+    at: Mapped[datetime] = _created()
+    team_id: Mapped[uuid.UUID]
+    kind: Mapped[str]
+    """capture, replay, segments, whatif, sweep or check."""
+    object_id: Mapped[uuid.UUID]
+    connection_id: Mapped[uuid.UUID | None]
+    """Of a replay, segments, a what-if, or the check of a connection's steps."""
+
+
 class Turn(Base):
     """When a worker last took a job of a team from a queue: the teams of a queue are served in turn."""
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import delete, func, select
 
-from store import objects, uploads_folder
+from store import changes, objects, uploads_folder
 from store.database import engine
 from store.models import Capture, Deletion, Incoming, Job, Replay, ResumableUpload, SegmentSeries, State
 from store.settings import settings
@@ -74,6 +74,12 @@ def forget_audit_events() -> int:
     """Deletes what logs of teams have kept for long enough. Returns how many events."""
     with engine().begin() as connection:
         return int(connection.execute(select(func.forget_audit_events(_EVENTS_AT_ONCE))).scalar_one())
+
+
+def forget_changes() -> int:
+    """Deletes what event streams have told. Returns how many rows."""
+    with engine().begin() as connection:
+        return changes.forget(connection)
 
 
 def _without_a_row(paths: list[str]) -> list[str]:

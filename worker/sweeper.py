@@ -23,6 +23,7 @@ from store.settings import settings
 from worker.collector import (
     collect_once,
     forget_audit_events,
+    forget_changes,
     forget_dead_uploads,
     forget_resumable_uploads,
     remove_deleted,
@@ -93,6 +94,7 @@ def remove_once(seconds: float) -> None:
     if rows := attempts.remove_closed(seconds):
         log.info("rows.removed", rows=rows)
     forget_dead_uploads()
+    forget_changes()
     if events := forget_audit_events():
         log.info("audit.forgotten", events=events)
     if captures := remove_deleted():

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -9,13 +9,22 @@ from fastapi.responses import StreamingResponse
 from api import audit, connections, exports, wakeups
 from api.bodies import Route
 from api.captures import service
-from api.captures.schemas import CaptureChange, CaptureDetail, CaptureOut, CaptureReceived, CapturesFound
+from api.captures.schemas import (
+    CaptureChange,
+    CaptureDetail,
+    CaptureOut,
+    CaptureReceived,
+    CapturesChange,
+    CapturesDeletion,
+    CapturesFound,
+)
 from api.connections.schemas import ConnectionOut
 from api.errors import problem
 from api.events import STREAM, Events, streamed
 from api.filters import Filters, from_query, tags_of
 from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
+from api.selections import PartOut
 from api.uploads import Upload
 from store.models import JobKind, State
 from store.settings import settings
@@ -132,8 +141,27 @@ async def change(session: Session, caller: Writer, capture_id: uuid.UUID, wanted
     """Changes tags and notes."""
     await service.change(session, caller, capture_id, wanted)
     capture = await service.get(session, caller, capture_id)
-    await audit.note(session, caller, "change", capture_id, capture.filename, fields=sorted(wanted.model_fields_set))
+    of_tags = wanted.model_dump(exclude_none=True, include={"add_tags", "remove_tags"})
+    fields = sorted(wanted.model_fields_set)
+    await audit.note(session, caller, "change", capture_id, capture.filename, fields=fields, **of_tags)
     return capture
+
+
+_SELECTED: dict[int | str, dict[str, Any]] = {422: problem("Nothing is selected, or a filter or tag is wrong.")}
+
+
+@changing.post("/changes", responses=_SELECTED)
+async def change_selected(session: Session, caller: Writer, wanted: CapturesChange) -> PartOut:
+    """Adds tags to all captures that are selected, and removes some: at most 500 captures in one request, which says
+    where the next one goes on. What was uploaded after the first one is not changed."""
+    return await service.change_tags(session, caller, wanted)
+
+
+@changing.post("/deletions", responses=_SELECTED)
+async def delete_selected(session: Session, caller: Writer, wanted: CapturesDeletion) -> PartOut:
+    """Deletes all captures that are selected, with everything that was derived from them: at most 100 in one request,
+    which says where the next one goes on. What was uploaded after the first one is not deleted."""
+    return await service.remove_selected(session, caller, wanted)
 
 
 @router.delete("/{capture_id}", status_code=204)
@@ -216,4 +244,4 @@ async def export_connections(
 async def events(session: Session, caller: Reader, poller: Events, capture_id: uuid.UUID) -> StreamingResponse:
     """Server-sent events: one for each change of the progress, until the capture is done or failed."""
     first = await service.progress_of_own(session, caller, capture_id)
-    return streamed(poller, service.progress, capture_id, first)
+    return streamed(poller, service.progress, capture_id, first, caller)

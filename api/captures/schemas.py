@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from api.connections.schemas import UploaderOut
+from api.connections.schemas import Address, UploaderOut
 from api.pages import Page
 from api.schemas import Schema, Wanted
+from api.selections import CaptureSelection
 from store.models import ConnectionKind, State, Verdict
 
 
@@ -125,6 +126,8 @@ class CaptureOut(Schema):
     """When retention deleted the stored copy; null: it did not. An upload of the same bytes stores it again."""
     series_deleted_at: datetime | None
     """When retention deleted the series of the analysis; null: it did not. Its metrics stay."""
+    not_kept: str | None
+    """Why nothing of it is stored: payload was to be cut, and it could not be read; null: something was stored."""
     analysed_at: datetime | None
     summary: SummaryOut | None
     """None before the analysis is done."""
@@ -145,13 +148,62 @@ def _checked(tags: dict[str, str]) -> dict[str, str]:
     return tags
 
 
+TAGS_MAX = 64
+Tags = Annotated[dict[str, str], Field(max_length=TAGS_MAX), AfterValidator(_checked)]
+
+
 class CaptureChange(Wanted):
     """What is to be changed; what is left out stays."""
 
-    tags: Annotated[dict[str, str], Field(max_length=64), AfterValidator(_checked)] | None = None
-    """Take the place of all tags that there are."""
+    tags: Tags | None = None
+    """Take the place of all tags that there are, also of those that somebody has added meanwhile."""
+    add_tags: Tags | None = None
+    """Are added to the tags that there are; one whose key is there gets the new value. Not together with `tags`."""
+    remove_tags: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=TAGS_MAX)] | None = None
+    """Keys of tags that are removed, where they are there. Not together with `tags`."""
     notes: Annotated[str, Field(max_length=10_000)] | None = None
     """Take the place of the notes that there are."""
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if self.tags is not None and (self.add_tags is not None or self.remove_tags is not None):
+            raise ValueError("give either tags, which replace all, or add_tags and remove_tags")
+        if both := set(self.add_tags or {}) & set(self.remove_tags or []):
+            raise ValueError(f"tag '{min(both)[:40]}' is both added and removed")
+        return self
+
+
+Cursor = Annotated[str | None, Field(max_length=200)]
+
+
+class CapturesChange(Wanted):
+    """A change of the tags of many captures."""
+
+    selection: CaptureSelection
+    """Which captures. At least one filter or id is needed, or `everything`."""
+    add_tags: Tags = Field(default_factory=dict)
+    """Are added to the tags that there are; one whose key is there gets the new value."""
+    remove_tags: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=TAGS_MAX)] = Field(
+        default_factory=list
+    )
+    """Keys of tags that are removed, where they are there."""
+    cursor: Cursor = None
+    """`next_cursor` of the part before."""
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if not self.add_tags and not self.remove_tags:
+            raise ValueError("give add_tags or remove_tags")
+        if both := set(self.add_tags) & set(self.remove_tags):
+            raise ValueError(f"tag '{min(both)[:40]}' is both added and removed")
+        return self
+
+
+class CapturesDeletion(Wanted):
+    selection: CaptureSelection
+    """Which captures. At least one filter or id is needed, or `everything`."""
+    cursor: Cursor = None
+    """`next_cursor` of the part before."""
 
 
 class FairShareOut(Schema):
@@ -174,6 +226,13 @@ class GroupMemberOut(Schema):
     """A connection of a group, and when it lived."""
 
     connection_id: uuid.UUID
+    src: Address
+    """The sender of its main subflow, which sent most bytes."""
+    sport: int
+    dst: Address
+    dport: int
+    verdict: Verdict
+    """How far its results can be relied on."""
     begin_s: float
     """Seconds from the capture's first packet to the connection's first one."""
     duration_s: float

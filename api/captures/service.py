@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
@@ -11,34 +12,48 @@ from urllib.parse import quote
 
 import obstore
 import structlog
-from sqlalchemy import Select, exists, func, select, text, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, Select, Text, and_, cast, exists, func, select, text, update
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import audit, filters, limits, privacy, retention, totals
+from api import audit, filters, limits, privacy, retention, selections, totals
 from api.captures.schemas import (
+    TAGS_MAX,
     CaptureChange,
     CaptureDetail,
     CaptureOut,
     CaptureReceived,
+    CapturesChange,
+    CapturesDeletion,
     CapturesFound,
     FairnessOut,
     GroupMemberOut,
     SummaryOut,
 )
 from api.connections.search import uploader
-from api.errors import Conflict, Gone, NotFound, TooLarge
-from api.events import Progress
+from api.errors import Conflict, Gone, NotFound, TooLarge, Unprocessable
+from api.events import Progress, of_job
 from api.filters import Filters
 from api.jobs import lock_jobs
 from api.pages import Keyset, Page
 from api.privacy import Privacy
 from api.redaction import NothingKept, Redactor
 from api.security import Caller
+from api.selections import CaptureSelection, PartOut
 from api.uploads import Received
 from store import jobs, objects
 from store.deletions import delete_capture
-from store.models import Capture, Connection, ConnectionFact, FairnessGroup, Job, JobKind, State, Token
+from store.models import (
+    Capture,
+    Connection,
+    ConnectionFact,
+    FairnessGroup,
+    Job,
+    JobKind,
+    QualityRecord,
+    State,
+    Token,
+)
 from store.retention import copy_deleted
 
 log = structlog.get_logger()
@@ -316,6 +331,7 @@ def _out(row: Any) -> CaptureOut:
         uploaded_at=c.uploaded_at,
         raw_deleted_at=c.raw_deleted_at,
         series_deleted_at=c.series_deleted_at,
+        not_kept=c.not_kept,
         analysed_at=c.analysed_at,
         summary=None if c.summary is None else _summary(c.summary),
         connections=c.connection_count if c.state is State.done else None,
@@ -364,15 +380,26 @@ async def _first_members(
     for group in groups:
         numbers[group.bottleneck] = group.members["connections"][: min(MEMBERS_OF_GROUP_MAX, left)]
         left -= len(numbers[group.bottleneck])
+    fact = ConnectionFact
+    columns: tuple[Any, ...] = (
+        Connection.number, Connection.id, Connection.first_ns, Connection.last_ns, fact.src, fact.sport, fact.dst,
+        fact.dport, QualityRecord.verdict,
+    )  # fmt: skip
     rows = await session.execute(
-        select(Connection.number, Connection.id, Connection.first_ns, Connection.last_ns).where(
-            Connection.attempt_id == capture.attempt_id, Connection.number.in_(list(chain(*numbers.values())))
-        )
+        select(*columns)
+        .join(fact, and_(fact.attempt_id == Connection.attempt_id, fact.number == Connection.number))
+        .join(QualityRecord, QualityRecord.id == Connection.quality_id)
+        .where(Connection.attempt_id == capture.attempt_id, Connection.number.in_(list(chain(*numbers.values()))))
     )
     begin_ns = (capture.summary or {}).get("first_ns", 0)
     found = {
         row.number: GroupMemberOut(
             connection_id=row.id,
+            src=row.src,
+            sport=row.sport,
+            dst=row.dst,
+            dport=row.dport,
+            verdict=row.verdict,
             begin_s=(row.first_ns - begin_ns) / 1e9,
             duration_s=(row.last_ns - row.first_ns) / 1e9,
         )
@@ -386,21 +413,11 @@ def _progress(query: Select[Any]) -> Select[Any]:
     return query.with_only_columns(Capture.id, Capture.state, Capture.error, *_JOB.c["stage", "progress"])
 
 
-def _told(row: Any) -> Progress:
-    shown = {
-        "state": row.state,
-        "stage": row.stage or row.state,
-        "progress": row.progress or 0.0,
-        "error": row.error,
-    }
-    return Progress(shown, row.state in (State.done, State.failed))
-
-
 async def progress(session: AsyncSession, captures: Collection[uuid.UUID]) -> dict[uuid.UUID, Progress]:
     """Of captures of any team: the caller has checked whose they are."""
     query = _progress(select(Capture).outerjoin(_JOB, _JOB.c.capture_id == Capture.id))
     rows = await session.execute(query.where(Capture.id.in_(captures)))
-    return {row.id: _told(row) for row in rows}
+    return {row.id: of_job(row) for row in rows}
 
 
 async def progress_of_own(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> Progress:
@@ -408,7 +425,7 @@ async def progress_of_own(session: AsyncSession, caller: Caller, capture_id: uui
     row = (await session.execute(_progress(_query(caller)).where(Capture.id == capture_id))).one_or_none()
     if row is None:
         raise NotFound("no such capture")
-    return _told(row)
+    return of_job(row)
 
 
 def _selected(caller: Caller, wanted: Filters, state: State | None) -> Select[Any]:
@@ -417,9 +434,14 @@ def _selected(caller: Caller, wanted: Filters, state: State | None) -> Select[An
     if state:
         query = query.where(Capture.state == state)
     if wanted.concern_connections:
-        of_capture = (ConnectionFact.attempt_id == Capture.attempt_id, ConnectionFact.team_id == caller.team_id)
-        query = query.where(exists().where(*of_capture, *filters.of_connections(wanted)).correlate(Capture))
+        query = query.where(_has_connection(caller, wanted))
     return query
+
+
+def _has_connection(caller: Caller, wanted: Filters) -> ColumnElement[bool]:
+    """Has the capture a connection that the filters select?"""
+    of_capture = (ConnectionFact.attempt_id == Capture.attempt_id, ConnectionFact.team_id == caller.team_id)
+    return exists().where(*of_capture, *filters.of_connections(wanted)).correlate(Capture)
 
 
 async def find(
@@ -453,12 +475,70 @@ async def find_page(
 
 
 async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, wanted: CaptureChange) -> None:
-    """Raises NotFound."""
-    values = wanted.model_dump(exclude_none=True) or {"notes": Capture.notes}
+    """Raises NotFound, Unprocessable."""
+    values: dict[str, Any] = wanted.model_dump(exclude_none=True, include={"tags", "notes"})
+    if wanted.add_tags or wanted.remove_tags:
+        values["tags"] = changed_tags(wanted.add_tags or {}, wanted.remove_tags or [])
     owned = (Capture.id == capture_id, Capture.team_id == caller.team_id)
-    changed = await session.execute(update(Capture).where(*owned).values(**values).returning(Capture.id))
-    if changed.one_or_none() is None:
+    change = update(Capture).where(*owned).values(**values or {"notes": Capture.notes}).returning(Capture.tags)
+    tags = (await session.scalars(change)).one_or_none()
+    if tags is None:
         raise NotFound("no such capture")
+    if wanted.add_tags and len(tags) > TAGS_MAX:
+        raise Unprocessable(f"a capture has at most {TAGS_MAX} tags, and this would make {len(tags)}: remove some")
+
+
+def changed_tags(added: dict[str, str], removed: Sequence[str]) -> ColumnElement[Any]:
+    """The tags of a capture as they are then, whoever has changed them meanwhile."""
+    left = Capture.tags.op("-")(cast(list(removed), ARRAY(Text)))
+    return left.op("||")(cast(added, JSONB))
+
+
+CHANGED_AT_ONCE = 500
+DELETED_AT_ONCE = 100
+"""Captures of one request."""
+
+
+async def _chosen(
+    session: AsyncSession, caller: Caller, wanted: CaptureSelection, cursor: str | None, most: int
+) -> tuple[list[uuid.UUID], str | None]:
+    """Some captures of a selection, and the cursor of the next ones. Raises BadRequest, Unprocessable."""
+    wanted.refuse_empty("capture_ids")
+    query = select(Capture.id).where(Capture.team_id == caller.team_id, *selections.of_captures(wanted))
+    if wanted.state:
+        query = query.where(Capture.state == wanted.state)
+    if wanted.concern_connections:
+        query = query.where(_has_connection(caller, wanted))
+    rows, following = await selections.part(session, query, Capture.id.expression, cursor, most)
+    return [row.id for row in rows], following
+
+
+async def change_tags(session: AsyncSession, caller: Caller, wanted: CapturesChange) -> PartOut:
+    """Changes the tags of a part of the selection. Raises BadRequest, Unprocessable."""
+    ids, following = await _chosen(session, caller, wanted.selection, wanted.cursor, CHANGED_AT_ONCE)
+    # In one order, so that two such requests do not wait for one another.
+    await session.execute(select(Capture.id).where(Capture.id.in_(ids)).order_by(Capture.id).with_for_update())
+    tags = changed_tags(wanted.add_tags, wanted.remove_tags)
+    count = select(func.count()).select_from(func.jsonb_object_keys(tags)).scalar_subquery()
+    change = update(Capture).where(Capture.id.in_(ids), count <= TAGS_MAX).values(tags=tags)
+    changed = (await session.execute(change.returning(Capture.id, Capture.filename))).all()
+    of_tags = {"add_tags": wanted.add_tags, "remove_tags": wanted.remove_tags}
+    detail = {name: value for name, value in of_tags.items() if value}
+    await audit.note_all(session, caller, "change", changed, fields=sorted(detail), **detail)
+    left = await session.scalar(select(func.count()).where(Capture.id.in_(ids)))
+    refused = Counter({f"a capture has at most {TAGS_MAX} tags": (left or 0) - len(changed)})
+    return PartOut(done=len(changed), refused=selections.refused_captures(+refused), next_cursor=following)
+
+
+async def remove_selected(session: AsyncSession, caller: Caller, wanted: CapturesDeletion) -> PartOut:
+    """Deletes a part of the selection. Raises BadRequest, Unprocessable."""
+    ids, following = await _chosen(session, caller, wanted.selection, wanted.cursor, DELETED_AT_ONCE)
+    await lock_jobs(session, Job.capture_id.in_(ids))
+    database = await session.connection()
+    names = [(i, await database.run_sync(delete_capture, caller.team_id, i)) for i in ids]
+    gone = [(i, name) for i, name in names if name is not None]
+    await audit.note_all(session, caller, "delete", gone)
+    return PartOut(done=len(gone), refused=[], next_cursor=following)
 
 
 @dataclass(frozen=True)

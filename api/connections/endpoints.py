@@ -20,6 +20,7 @@ from api.connections.schemas import (
     NoteOut,
     ReplayIn,
     ReplayOut,
+    ReplaysIn,
     SegmentsOut,
     SequenceOut,
     SeriesOut,
@@ -28,9 +29,11 @@ from api.errors import NotFound, problem
 from api.filters import Filters, from_query
 from api.pages import Limit
 from api.security import Reader, Session, Writer, transaction
+from api.selections import ReplaysOut
 from store.models import JobKind
 
 router = APIRouter(prefix="/v1/connections", tags=["connections"], route_class=Route)
+several = APIRouter(prefix="/v1/replays", tags=["connections"], route_class=Route)
 
 ARROW = "application/vnd.apache.arrow.stream"
 BINARY = {"type": "string", "format": "binary"}
@@ -364,6 +367,27 @@ async def post_replay(
     response.headers["Location"] = f"/v1/connections/{connection_id}"
     response.headers["Retry-After"] = "1"
     return replay
+
+
+@several.post(
+    "",
+    status_code=202,
+    responses={
+        422: problem("An unknown algorithm, option or filter, or nothing is selected."),
+        429: problem("The team sends too many requests, or has too many jobs that wait or run; nothing was requested."),
+    },
+)
+async def post_replays(
+    session: Session, caller: Writer, background: BackgroundTasks, response: Response, wanted: ReplaysIn
+) -> ReplaysOut:
+    """Replays all connections that are selected with an algorithm and options: at most 50 in one request, which says
+    where the next one goes on."""
+    requested, job_ids = await replays.request_selected(session, caller, wanted)
+    await audit.note(session, caller, "replay", None, f"{wanted.algorithm}, {requested.begun} connections")
+    if job_ids:
+        background.add_task(wakeups.wake_all, len(job_ids), JobKind.replay)
+    response.headers["Retry-After"] = "1"
+    return requested
 
 
 @router.delete(

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import and_, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from api import selections
 from api.connections import service
-from api.connections.schemas import ReplayIn
+from api.connections.schemas import ReplayIn, ReplaysIn
 from api.connections.service import Chosen
 from api.errors import Conflict, NotFound, Unprocessable
+from api.events import Progress, of_job
 from api.security import Caller
-from store.models import AlgorithmRecord, Job, Replay, State
+from api.selections import RefusedOut, ReplaysOut
+from store.models import AlgorithmRecord, Connection, Job, Replay, State
 
 
 async def chosen(session: AsyncSession, wanted: ReplayIn) -> Chosen:
@@ -80,3 +84,39 @@ async def remove(session: AsyncSession, caller: Caller, connection_id: uuid.UUID
     await session.execute(delete(Job).where(Job.replay_id == replay_id))
     await session.execute(delete(Replay).where(Replay.id == replay_id))
     return label
+
+
+async def progress(session: AsyncSession, asked: Collection[uuid.UUID]) -> dict[uuid.UUID, Progress]:
+    """Of replays of any team: the caller has checked whose they are."""
+    columns: tuple[Any, ...] = (Replay.id, Replay.state, Replay.error, Job.stage, Job.progress)
+    own = and_(Job.capture_id == Replay.capture_id, Job.replay_id == Replay.id)  # there is an index for captures
+    rows = await session.execute(select(*columns).outerjoin(Job, own).where(Replay.id.in_(asked)))
+    return {row.id: of_job(row) for row in rows}
+
+
+REQUESTED_AT_ONCE = 50
+"""Connections of one request."""
+
+
+async def request_selected(
+    session: AsyncSession, caller: Caller, wanted: ReplaysIn
+) -> tuple[ReplaysOut, list[uuid.UUID]]:
+    """The replays of a part of the selection, and the jobs to wake. Raises BadRequest, Unprocessable, TooMany."""
+    wanted.selection.refuse_empty("connection_ids")
+    asked = await chosen(session, wanted)
+    own = selections.own_connections(caller, Connection.id).where(*selections.of_connections(wanted.selection))
+    most = REQUESTED_AT_ONCE
+    rows, following = await selections.part(session, own, Connection.id.expression, wanted.cursor, most)
+    refused: Counter[str] = Counter()
+    begun = []
+    for row in rows:
+        try:
+            _, job_id = await service.request_replay(session, caller, row.id, asked)
+        except (Conflict, NotFound, Unprocessable) as e:
+            refused[e.detail] += 1
+            continue
+        if job_id:
+            begun.append(job_id)
+    told = [RefusedOut(reason=reason, connections=count) for reason, count in refused.most_common()]
+    done = len(rows) - refused.total()
+    return ReplaysOut(done=done, begun=len(begun), refused=told, next_cursor=following), begun

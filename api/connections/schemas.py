@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from api.pages import Page
 from api.schemas import Schema, Wanted, with_columns
+from api.selections import SelectionIn
 from store.models import Connection, ConnectionKind, State, Subflow, Verdict
 
 Address = Annotated[str, BeforeValidator(str)]
@@ -357,3 +358,12 @@ class ReplayIn(Wanted):
     """Case and spaces do not matter."""
     options: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=32)
     """Values by name, as GET /v1/algorithms lists them; those that are left out have their defaults."""
+
+
+class ReplaysIn(ReplayIn):
+    """The same replay of many connections."""
+
+    selection: SelectionIn
+    """Which connections. At least one filter or id is needed, or `everything`."""
+    cursor: Annotated[str | None, Field(max_length=200)] = None
+    """`next_cursor` of the part before."""

@@ -10,9 +10,10 @@ that fall on the same pixels are one.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from api import audit, limits, retention
 from api.connections import service
 from api.connections.schemas import SegmentsOut
 from api.connections.series import ROWS_READ_MAX, Groups, Source, Times
+from api.events import Progress, of_job
 from api.security import Caller
 from store import charts, objects
 from store.models import Job, JobKind, SegmentSeries, State
@@ -268,3 +270,13 @@ async def request_segments(
     name = f"connection {found.connection.number} of {found.capture.filename}"
     await audit.note(session, caller, "read_segments", connection_id, name)
     return SegmentsOut.model_validate(series), job_id
+
+
+async def progress(session: AsyncSession, asked: Collection[uuid.UUID]) -> dict[uuid.UUID, Progress]:
+    """Of segments of any team: the caller has checked whose they are."""
+    series = SegmentSeries
+    columns: tuple[Any, ...] = (series.id, series.state, series.error, Job.stage, Job.progress)
+    rows = await session.execute(
+        select(*columns).outerjoin(Job, Job.segments_id == series.id).where(series.id.in_(asked))
+    )
+    return {row.id: of_job(row) for row in rows}

@@ -103,4 +103,4 @@ async def delete(session: Session, caller: Writer, check_id: uuid.UUID) -> None:
 async def events(session: Session, caller: Reader, poller: Events, check_id: uuid.UUID) -> StreamingResponse:
     """Server-sent events, until the check ends: states found and explored, and depth; or events and pieces followed."""
     first = await service.progress_of_own(session, caller, check_id)
-    return streamed(poller, service.progress, check_id, first)
+    return streamed(poller, service.progress, check_id, first, caller)

@@ -102,4 +102,4 @@ async def delete(session: Session, caller: Writer, sweep_id: uuid.UUID) -> None:
 async def events(session: Session, caller: Reader, poller: Events, sweep_id: uuid.UUID) -> StreamingResponse:
     """Server-sent events: one for each change of the progress, until no what-if of the sweep waits or runs."""
     first = await service.progress_of_own(session, caller, sweep_id)
-    return streamed(poller, service.progress, sweep_id, first)
+    return streamed(poller, service.progress, sweep_id, first, caller)

@@ -4,31 +4,22 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from api.connections.schemas import ReplayIn
-from api.filters import Filters
+from api.connections.schemas import Address, ReplayIn
 from api.schemas import Schema, Wanted
+from api.selections import RefusedOut, SelectionIn
 from api.whatifs.schemas import RUNS, RUNS_MAX, SpreadOut
 from store.models import State
+from store.models import Verdict as ConnectionVerdict
 
-IDS_MAX = 1000
 SEVERAL_MAX = 16
 """Algorithms, and settings, of one sweep."""
 
 
-class SelectionIn(Filters):
-    """The filters of GET /v1/connections, and ids of connections. All hold together."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    connection_ids: list[uuid.UUID] = Field(default_factory=list, max_length=IDS_MAX)
-    """Only these connections; none: all that the filters select."""
-
-
 class SweepIn(Wanted):
     selection: SelectionIn
-    """The connections to ask about. At least one filter or id is needed."""
+    """The connections to ask about. At least one filter or id is needed, or `everything`."""
     algorithms: Annotated[
         list[Annotated[str, Field(max_length=40)] | ReplayIn], Field(min_length=1, max_length=SEVERAL_MAX)
     ]
@@ -43,13 +34,6 @@ class SweepIn(Wanted):
     """All connections that share a bottleneck with one that is asked about run the algorithm, too."""
     repeat: Annotated[int, Field(ge=1, le=RUNS_MAX)] = RUNS
     """How many runs of each world are simulated."""
-
-
-class RefusedOut(Schema):
-    reason: str
-    """Why nothing is said; of several reasons that differ in their numbers, one."""
-    connections: int
-    """How many connections."""
 
 
 class TotalOut(Schema):
@@ -119,7 +103,7 @@ class SweepOut(Schema):
     """Do all connections that share a bottleneck with one that is asked about run the algorithm, too?"""
     repeat: int
     """How many runs of each world were asked for."""
-    selection: dict[str, str | int | float | list[str | int]]
+    selection: dict[str, bool | str | int | float | list[str | int]]
     """The filters and ids, as they were given."""
     connections: int
     """How many were selected, those that were refused included."""
@@ -159,6 +143,13 @@ class SweptOut(Schema):
     capture_id: uuid.UUID
     filename: str
     """Name of the capture's file."""
+    src: Address
+    """The sender of the connection's main subflow, which sent most bytes."""
+    sport: int
+    dst: Address
+    dport: int
+    connection_verdict: ConnectionVerdict
+    """How far the connection's results can be relied on."""
     label: str
     """The algorithm's name, and its options where they are not the defaults."""
     settings: dict[str, str]

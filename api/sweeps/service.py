@@ -29,7 +29,7 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import filters, limits
+from api import limits, selections
 from api.aggregates.changes import quantile
 from api.connections import replays
 from api.connections.schemas import ReplayIn
@@ -38,12 +38,11 @@ from api.errors import Conflict, NotFound, Unprocessable
 from api.events import Progress
 from api.pages import Keyset, Page
 from api.security import Caller
+from api.selections import RefusedOut, SelectionIn
 from api.sweeps.schemas import (
     AnswerOut,
     ChangeOfMeanOut,
     MeasureOut,
-    RefusedOut,
-    SelectionIn,
     SweepDetail,
     SweepIn,
     SweepOut,
@@ -52,8 +51,19 @@ from api.sweeps.schemas import (
 )
 from api.whatifs import service as whatifs
 from api.whatifs import settings
-from store import facts
-from store.models import Capture, Connection, ConnectionFact, Fit, Job, JobKind, State, Sweep, SweepWhatIf, WhatIf
+from store.models import (
+    Capture,
+    Connection,
+    ConnectionFact,
+    Fit,
+    Job,
+    JobKind,
+    QualityRecord,
+    State,
+    Sweep,
+    SweepWhatIf,
+    WhatIf,
+)
 
 WHATIFS_MAX = 2000
 """Of one request."""
@@ -131,22 +141,15 @@ def _networks(wanted: SweepIn) -> list[dict[str, str]]:
 
 async def _select(session: AsyncSession, caller: Caller, wanted: SelectionIn, each: int) -> list[_Selected]:
     """each: what-ifs of one connection. Raises BadRequest, Unprocessable."""
-    if not wanted.model_fields_set or not any(getattr(wanted, name) for name in wanted.model_fields_set):
-        raise Unprocessable("the selection is empty: give filters or connection_ids")
-    query = facts.facts(
-        caller.team_id,
+    wanted.refuse_empty("connection_ids")
+    query = selections.own_connections(
+        caller,
         Connection.id,
         Capture.id.label("capture_id"),
         ConnectionFact.number,
         ConnectionFact.subflow_count,
         Capture.raw_deleted_at.is_(None).label("has_copy"),
-    ).join(
-        Connection,
-        and_(Connection.attempt_id == ConnectionFact.attempt_id, Connection.number == ConnectionFact.number),
-    )
-    query = query.where(*filters.of_captures(wanted), *filters.of_connections(wanted))
-    if wanted.connection_ids:
-        query = query.where(Connection.id.in_(wanted.connection_ids))
+    ).where(*selections.of_connections(wanted))
     order = (ConnectionFact.first_ns, ConnectionFact.attempt_id, ConnectionFact.number)
     rows = (await session.execute(query.order_by(*order).limit(WHATIFS_MAX // each + 1))).all()
     if len(rows) * each > WHATIFS_MAX:
@@ -378,6 +381,8 @@ async def members(
     result = WhatIf.result
     columns: tuple[Any, ...] = (
         WhatIf.id, WhatIf.connection_id, WhatIf.connection_number, WhatIf.capture_id, Capture.filename, WhatIf.label,
+        ConnectionFact.src, ConnectionFact.sport, ConnectionFact.dst, ConnectionFact.dport,
+        QualityRecord.verdict.label("connection_verdict"),
         WhatIf.settings, WhatIf.state, WhatIf.error, result["verdict"].astext.label("verdict"),
         result["reason"].astext.label("reason"),
         result["recorded"]["goodput_bps"].astext.cast(Float).label("recorded_bps"),
@@ -387,6 +392,11 @@ async def members(
         select(*columns)
         .join(SweepWhatIf, SweepWhatIf.whatif_id == WhatIf.id)
         .join(Capture, Capture.id == WhatIf.capture_id)
+        .join(
+            ConnectionFact,
+            and_(ConnectionFact.attempt_id == Capture.attempt_id, ConnectionFact.number == WhatIf.connection_number),
+        )
+        .join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
         .where(SweepWhatIf.sweep_id == sweep_id)
     )
     if label is not None:

@@ -30,6 +30,8 @@ class TeamOut(Schema):
     """What the token may do, as far as the member's role has it."""
     others: list[OtherTeam]
     """Further teams of a person who has signed in by OpenID Connect; `PATCH /v1/session` leads there."""
+    events_since: str
+    """Where the team's events are now: `GET /v1/events?since=` tells what has changed after this answer."""
 
 
 class UsageOut(Schema):

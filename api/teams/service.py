@@ -27,6 +27,8 @@ from api.teams.schemas import (
     TokenOut,
     UsageOut,
 )
+from store import changes
+from store.changes import Cursor
 from store.models import AuditEvent, Capture, Job, Member, State, Team, Token
 from store.settings import settings
 from store.tokens import SCOPES_OF, new_token, token_hash
@@ -42,6 +44,7 @@ async def mine(session: AsyncSession, caller: Caller) -> TeamOut:
     return TeamOut(
         id=team.id, name=team.name, member=caller.member, role=caller.role, scopes=scopes,
         others=[OtherTeam.model_validate(row) for row in rows],
+        events_since=str(Cursor(*(await session.execute(changes.NOW)).one())),
     )  # fmt: skip
 
 

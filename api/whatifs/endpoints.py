@@ -85,4 +85,4 @@ async def delete(session: Session, caller: Writer, whatif_id: uuid.UUID) -> None
 async def events(session: Session, caller: Reader, poller: Events, whatif_id: uuid.UUID) -> StreamingResponse:
     """Server-sent events: one for each change of the progress, until the what-if is done or failed."""
     first = await service.progress_of_own(session, caller, whatif_id)
-    return streamed(poller, service.progress, whatif_id, first)
+    return streamed(poller, service.progress, whatif_id, first, caller)

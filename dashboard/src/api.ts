@@ -19,6 +19,8 @@ export type Delivery = schemas.DeliveryOut;
 export type AuditEvent = schemas.AuditEventOut;
 export type Capture = schemas.CaptureOut;
 export type CaptureReceived = schemas.CaptureReceived;
+export type CaptureSelection = schemas.CaptureSelection;
+export type Selection = schemas.SelectionIn;
 export type CaptureDetail = schemas.CaptureDetail;
 export type ConnectionQuality = schemas.ConnectionQuality;
 export type Connection = schemas.ConnectionOut;
@@ -81,7 +83,8 @@ export function refused(status: number, statusText: string, body: string): Refus
   } catch {
     // A proxy answers what is no JSON: its status has to do.
   }
-  return new Refused(status, typeof detail === "string" && detail ? detail : `the server answers ${status} ${statusText}`);
+  const next = status >= 500 ? ": try again in a minute, and tell those who run it if that does not help" : "";
+  return new Refused(status, typeof detail === "string" && detail ? detail : `the server answers ${status} ${statusText}`.trim() + next);
 }
 
 // A server that answers 429 or 503 has done nothing, and says when to ask again. The page waits for it for so long.
@@ -106,7 +109,7 @@ async function answered(request: () => Promise<Response>): Promise<Response> {
     try {
       response = await request();
     } catch {
-      throw new Error("the server does not answer");
+      throw new Error("the server does not answer: see whether this machine is connected, and try again");
     }
   } while (isBusy(response.status) && (await waited(response.headers.get("Retry-After"), end)));
   if (!response.ok) throw refused(response.status, response.statusText, await response.text());
@@ -196,12 +199,15 @@ export const api = {
   renewSecret: (webhook_id: string) => ask("post", "/v1/webhooks/{webhook_id}/secret", { path: { webhook_id } }),
   testWebhook: (webhook_id: string) => ask("post", "/v1/webhooks/{webhook_id}/test", { path: { webhook_id } }),
   deliveries: (webhook_id: string) => ask("get", "/v1/webhooks/{webhook_id}/deliveries", { path: { webhook_id }, query: { limit: 20 } }),
-  captures: (cursor?: string, filters: Query = {}, sort?: string) =>
-    ask("get", "/v1/captures", { query: { ...filters, cursor, sort } as InQuery<"/v1/captures", "get"> }),
+  captures: (filters: Query, sort: string | undefined, limit: number, cursor?: string) =>
+    ask("get", "/v1/captures", { query: { ...filters, sort, limit, cursor } as InQuery<"/v1/captures", "get"> }),
   capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),
   remove: (capture_id: string) => ask("delete", "/v1/captures/{capture_id}", { path: { capture_id } }),
   change: (capture_id: string, to: schemas.CaptureChange) =>
     ask("patch", "/v1/captures/{capture_id}", { path: { capture_id }, body: to }),
+  changeCaptures: (wanted: schemas.CapturesChange) => ask("post", "/v1/captures/changes", { body: wanted }),
+  removeCaptures: (wanted: schemas.CapturesDeletion) => ask("post", "/v1/captures/deletions", { body: wanted }),
+  replays: (wanted: schemas.ReplaysIn) => ask("post", "/v1/replays", { body: wanted }),
   search: (filters: Query, sort: string, cursor?: string, limit = 100) =>
     ask("get", "/v1/connections", { query: { ...filters, sort, cursor, limit } as InQuery<"/v1/connections", "get"> }),
   values: (filters: Query, field: string[], limit = 10) =>
@@ -256,7 +262,7 @@ export const api = {
   changeView: (view_id: string, to: schemas.ViewChange) => ask("patch", "/v1/views/{view_id}", { path: { view_id }, body: to }),
   removeView: (view_id: string) => ask("delete", "/v1/views/{view_id}", { path: { view_id } }),
   specs: () => ask("get", "/v1/specs"),
-  modelChecks: (cursor?: string) => ask("get", "/v1/model-checks", { query: { limit: 20, cursor } }),
+  modelChecks: (limit: number, cursor?: string) => ask("get", "/v1/model-checks", { query: { limit, cursor } }),
   checksOf: (connection: string) => ask("get", "/v1/model-checks", { query: { limit: 50, connection } }),
   modelCheck: (check_id: string) => ask("get", "/v1/model-checks/{check_id}", { path: { check_id } }),
   cancelModelCheck: (check_id: string) => ask("post", "/v1/model-checks/{check_id}/cancel", { path: { check_id } }),

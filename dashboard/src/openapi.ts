@@ -1146,6 +1146,33 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Events
+         * @description Server-sent events of all that the team works on: captures, replays, segments, what-ifs, sweeps and checks.
+         *
+         *     `changes` has a list of what has changed since the event before, each object once, as it is now: `kind` (capture,
+         *     replay, segments, whatif, sweep, check), `id`, `connection_id` where it is of one, `state` (`deleted`: it is not
+         *     there any more), and the progress, as the streams of single objects tell it. `refresh` is the first event without
+         *     `since`, and comes where more has changed than is told one by one, or where it is no longer known: what was read
+         *     before may be old, and is to be read again. The stream ends when the token or the session does, and after ten
+         *     minutes; who comes again with the id of the last event misses nothing. Ids are known for five minutes.
+         */
+        get: operations["events_v1_events_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/views": {
         parameters: {
             query?: never;
@@ -1497,6 +1524,69 @@ export interface paths {
          * @description Begins a sign-in by OpenID Connect: the cookie that this sets lets this browser, and no other, end it.
          */
         post: operations["begin_by_openid_v1_session_openid_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/captures/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change Selected
+         * @description Adds tags to all captures that are selected, and removes some: at most 500 captures in one request, which says
+         *     where the next one goes on. What was uploaded after the first one is not changed.
+         */
+        post: operations["change_selected_v1_captures_changes_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/captures/deletions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete Selected
+         * @description Deletes all captures that are selected, with everything that was derived from them: at most 100 in one request,
+         *     which says where the next one goes on. What was uploaded after the first one is not deleted.
+         */
+        post: operations["delete_selected_v1_captures_deletions_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Post Replays
+         * @description Replays all connections that are selected with an algorithm and options: at most 50 in one request, which says
+         *     where the next one goes on.
+         */
+        post: operations["post_replays_v1_replays_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2213,11 +2303,23 @@ export interface components {
         CaptureChange: {
             /**
              * Tags
-             * @description Take the place of all tags that there are.
+             * @description Take the place of all tags that there are, also of those that somebody has added meanwhile.
              */
             tags?: {
                 [key: string]: string;
             } | null;
+            /**
+             * Add Tags
+             * @description Are added to the tags that there are; one whose key is there gets the new value. Not together with `tags`.
+             */
+            add_tags?: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Remove Tags
+             * @description Keys of tags that are removed, where they are there. Not together with `tags`.
+             */
+            remove_tags?: string[] | null;
             /**
              * Notes
              * @description Take the place of the notes that there are.
@@ -2312,6 +2414,11 @@ export interface components {
              * @description When retention deleted the series of the analysis; null: it did not. Its metrics stay.
              */
             series_deleted_at: string | null;
+            /**
+             * Not Kept
+             * @description Why nothing of it is stored: payload was to be cut, and it could not be read; null: something was stored.
+             */
+            not_kept: string | null;
             /**
              * Analysed At
              * @description When the analysis ended; null before.
@@ -2419,6 +2526,11 @@ export interface components {
              */
             series_deleted_at: string | null;
             /**
+             * Not Kept
+             * @description Why nothing of it is stored: payload was to be cut, and it could not be read; null: something was stored.
+             */
+            not_kept: string | null;
+            /**
              * Analysed At
              * @description When the analysis ended; null before.
              */
@@ -2520,6 +2632,11 @@ export interface components {
              */
             series_deleted_at: string | null;
             /**
+             * Not Kept
+             * @description Why nothing of it is stored: payload was to be cut, and it could not be read; null: something was stored.
+             */
+            not_kept: string | null;
+            /**
              * Analysed At
              * @description When the analysis ended; null before.
              */
@@ -2546,6 +2663,249 @@ export interface components {
              * @description Had retention deleted the stored copy of the earlier one? This upload is it now, and all results have stayed.
              */
             restored: boolean;
+        };
+        /** CaptureSelection */
+        CaptureSelection: {
+            /**
+             * Address
+             * @description Addresses or prefixes: either end of a subflow is in one of them.
+             */
+            address?: string[];
+            /**
+             * Port
+             * @description Either end of a subflow has one of these ports.
+             */
+            port?: number[];
+            /**
+             * Src
+             * @description Addresses or prefixes: the main subflow's sender is in one of them.
+             */
+            src?: string[];
+            /**
+             * Dst
+             * @description Addresses or prefixes: the main subflow's receiver is in one of them.
+             */
+            dst?: string[];
+            /**
+             * Sport
+             * @description The main subflow's sender has one of these ports.
+             */
+            sport?: number[];
+            /**
+             * Dport
+             * @description The main subflow's receiver has one of these ports.
+             */
+            dport?: number[];
+            /**
+             * Kind
+             * @description tcp or mptcp.
+             */
+            kind?: ("tcp" | "mptcp") | null;
+            /**
+             * Sender Algorithm
+             * @description The main subflow's sender most likely ran one of these.
+             */
+            sender_algorithm?: string[];
+            /**
+             * Verdict
+             * @description The connection has one of these verdicts.
+             */
+            verdict?: ("good" | "limited" | "poor")[];
+            /**
+             * Mark
+             * @description Names of findings (`quality`): the connection has one of them; none: it has no finding.
+             */
+            mark?: string[];
+            /**
+             * All Marks
+             * @description Names of findings: the connection has all of them; none: it has no finding.
+             */
+            all_marks?: string[];
+            /**
+             * Reliable
+             * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+             *     has.
+             */
+            reliable?: string[];
+            /**
+             * Measured
+             * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+             *     group that has.
+             */
+            measured?: string[];
+            /**
+             * Bytes Min
+             * @description Least bytes of data.
+             */
+            bytes_min?: number | null;
+            /**
+             * Bytes Max
+             * @description Most bytes of data.
+             */
+            bytes_max?: number | null;
+            /**
+             * Duration S Min
+             * @description Least seconds from the first packet to the last.
+             */
+            duration_s_min?: number | null;
+            /**
+             * Duration S Max
+             * @description Most seconds from the first packet to the last.
+             */
+            duration_s_max?: number | null;
+            /**
+             * Completion S Min
+             * @description Least seconds from the first data to its last acknowledgment.
+             */
+            completion_s_min?: number | null;
+            /**
+             * Completion S Max
+             * @description Most seconds from the first data to its last acknowledgment.
+             */
+            completion_s_max?: number | null;
+            /**
+             * Rtt Us Min
+             * @description Least median RTT of the main subflow, microseconds.
+             */
+            rtt_us_min?: number | null;
+            /**
+             * Rtt Us Max
+             * @description Most median RTT of the main subflow, microseconds.
+             */
+            rtt_us_max?: number | null;
+            /**
+             * Rtt Inflation Min
+             * @description Least ratio of the main subflow's median RTT to its smallest.
+             */
+            rtt_inflation_min?: number | null;
+            /**
+             * Rtt Inflation Max
+             * @description Most ratio of the main subflow's median RTT to its smallest.
+             */
+            rtt_inflation_max?: number | null;
+            /**
+             * Retransmission Rate Min
+             * @description Least part of the packets that sent data again, 0 to 1.
+             */
+            retransmission_rate_min?: number | null;
+            /**
+             * Retransmission Rate Max
+             * @description Most part of the packets that sent data again, 0 to 1.
+             */
+            retransmission_rate_max?: number | null;
+            /**
+             * Goodput Bps Min
+             * @description Least goodput, bits per second.
+             */
+            goodput_bps_min?: number | null;
+            /**
+             * Goodput Bps Max
+             * @description Most goodput, bits per second.
+             */
+            goodput_bps_max?: number | null;
+            /**
+             * Subflow Count Min
+             * @description Least number of subflows.
+             */
+            subflow_count_min?: number | null;
+            /**
+             * Subflow Count Max
+             * @description Largest number of subflows.
+             */
+            subflow_count_max?: number | null;
+            /**
+             * From
+             * @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone).
+             */
+            from?: string | null;
+            /**
+             * To
+             * @description Only connections whose first packet was captured before this time (RFC 3339, with a zone).
+             */
+            to?: string | null;
+            /**
+             * Capture Id
+             * @description Only this capture.
+             */
+            capture_id?: string | null;
+            /**
+             * Tag
+             * @description key=value; may be given several times, with different keys, and then all must be there.
+             */
+            tag?: string[];
+            /**
+             * Without Tag
+             * @description Keys of tags: the capture has none of them.
+             */
+            without_tag?: string[];
+            /**
+             * Uploader
+             * @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which.
+             */
+            uploader?: (string | "none")[];
+            /**
+             * Since
+             * @description Only captures that were uploaded at this time or later.
+             */
+            since?: string | null;
+            /**
+             * Until
+             * @description Only captures that were uploaded before this time.
+             */
+            until?: string | null;
+            /**
+             * Q
+             * @description A part of the capture's file name or of its notes; small and capital letters are the same.
+             */
+            q?: string | null;
+            /**
+             * Capture Ids
+             * @description Only these captures, or connections of them; none: all that the filters select.
+             */
+            capture_ids?: string[];
+            /**
+             * Everything
+             * @description All that the team has, where neither filters nor ids are given.
+             * @default false
+             */
+            everything?: boolean;
+            /** @description Only captures in this state. */
+            state?: components["schemas"]["State"] | null;
+        };
+        /**
+         * CapturesChange
+         * @description A change of the tags of many captures.
+         */
+        CapturesChange: {
+            /** @description Which captures. At least one filter or id is needed, or `everything`. */
+            selection: components["schemas"]["CaptureSelection"];
+            /**
+             * Add Tags
+             * @description Are added to the tags that there are; one whose key is there gets the new value.
+             */
+            add_tags?: {
+                [key: string]: string;
+            };
+            /**
+             * Remove Tags
+             * @description Keys of tags that are removed, where they are there.
+             */
+            remove_tags?: string[];
+            /**
+             * Cursor
+             * @description `next_cursor` of the part before.
+             */
+            cursor?: string | null;
+        };
+        /** CapturesDeletion */
+        CapturesDeletion: {
+            /** @description Which captures. At least one filter or id is needed, or `everything`. */
+            selection: components["schemas"]["CaptureSelection"];
+            /**
+             * Cursor
+             * @description `next_cursor` of the part before.
+             */
+            cursor?: string | null;
         };
         /**
          * CapturesFound
@@ -3722,6 +4082,32 @@ export interface components {
              */
             connection_id: string;
             /**
+             * Src
+             * @description The sender of its main subflow, which sent most bytes.
+             */
+            src: string;
+            /**
+             * Sport
+             * @description Port of `src`.
+             */
+            sport: number;
+            /**
+             * Dst
+             * @description Address of the side that received most of the data.
+             */
+            dst: string;
+            /**
+             * Dport
+             * @description Port of `dst`.
+             */
+            dport: number;
+            /**
+             * Verdict
+             * @description How far its results can be relied on.
+             * @enum {string}
+             */
+            verdict: "good" | "limited" | "poor";
+            /**
              * Begin S
              * @description Seconds from the capture's first packet to the connection's first one.
              */
@@ -4549,6 +4935,27 @@ export interface components {
             next_cursor: string | null;
         };
         /**
+         * PartOut
+         * @description What was done to a part of the selection.
+         */
+        PartOut: {
+            /**
+             * Done
+             * @description How many captures were changed or deleted.
+             */
+            done: number;
+            /**
+             * Refused
+             * @description Captures of this part that were not changed.
+             */
+            refused: components["schemas"]["RefusedCaptures"][];
+            /**
+             * Next Cursor
+             * @description For the next part: the same request with this `cursor`. Null: this was the last one.
+             */
+            next_cursor: string | null;
+        };
+        /**
          * PercentilesOut
          * @description Off by at most 1 %: they are the middles of the histogram's buckets.
          */
@@ -4756,11 +5163,24 @@ export interface components {
              */
             values: number[];
         };
+        /** RefusedCaptures */
+        RefusedCaptures: {
+            /**
+             * Reason
+             * @description Why they were not changed.
+             */
+            reason: string;
+            /**
+             * Captures
+             * @description How many were not changed for this reason.
+             */
+            captures: number;
+        };
         /** RefusedOut */
         RefusedOut: {
             /**
              * Reason
-             * @description Why nothing is said; of several reasons that differ in their numbers, one.
+             * @description Why nothing is said or done; of several reasons that differ in their numbers, one.
              */
             reason: string;
             /**
@@ -4832,6 +5252,57 @@ export interface components {
              * @description Can its windows be drawn over time? Not before it is done, and not after retention has deleted its series.
              */
             has_series: boolean;
+        };
+        /**
+         * ReplaysIn
+         * @description The same replay of many connections.
+         */
+        ReplaysIn: {
+            /**
+             * Algorithm
+             * @description Case and spaces do not matter.
+             */
+            algorithm: string;
+            /**
+             * Options
+             * @description Values by name, as GET /v1/algorithms lists them; those that are left out have their defaults.
+             */
+            options?: {
+                [key: string]: string | number | boolean;
+            };
+            /** @description Which connections. At least one filter or id is needed, or `everything`. */
+            selection: components["schemas"]["SelectionIn"];
+            /**
+             * Cursor
+             * @description `next_cursor` of the part before.
+             */
+            cursor?: string | null;
+        };
+        /**
+         * ReplaysOut
+         * @description What was requested of a part of the selection.
+         */
+        ReplaysOut: {
+            /**
+             * Done
+             * @description Connections that have the replay now, or whose replay waits or runs.
+             */
+            done: number;
+            /**
+             * Begun
+             * @description Of them, how many have a replay that this request began.
+             */
+            begun: number;
+            /**
+             * Refused
+             * @description Connections of this part of which nothing was requested.
+             */
+            refused: components["schemas"]["RefusedOut"][];
+            /**
+             * Next Cursor
+             * @description For the next part: the same request with this `cursor`. Null: this was the last one.
+             */
+            next_cursor: string | null;
         };
         /**
          * RetentionOut
@@ -4907,7 +5378,7 @@ export interface components {
         };
         /**
          * SelectionIn
-         * @description The filters of GET /v1/connections, and ids of connections. All hold together.
+         * @description The filters of GET /v1/connections, and ids. All hold together.
          */
         SelectionIn: {
             /**
@@ -5102,6 +5573,17 @@ export interface components {
              * @description A part of the capture's file name or of its notes; small and capital letters are the same.
              */
             q?: string | null;
+            /**
+             * Capture Ids
+             * @description Only these captures, or connections of them; none: all that the filters select.
+             */
+            capture_ids?: string[];
+            /**
+             * Everything
+             * @description All that the team has, where neither filters nor ids are given.
+             * @default false
+             */
+            everything?: boolean;
             /**
              * Connection Ids
              * @description Only these connections; none: all that the filters select.
@@ -5843,7 +6325,7 @@ export interface components {
              * @description The filters and ids, as they were given.
              */
             selection: {
-                [key: string]: string | number | (string | number)[];
+                [key: string]: boolean | string | number | (string | number)[];
             };
             /**
              * Connections
@@ -5904,7 +6386,7 @@ export interface components {
         };
         /** SweepIn */
         SweepIn: {
-            /** @description The connections to ask about. At least one filter or id is needed. */
+            /** @description The connections to ask about. At least one filter or id is needed, or `everything`. */
             selection: components["schemas"]["SelectionIn"];
             /**
              * Algorithms
@@ -5982,7 +6464,7 @@ export interface components {
              * @description The filters and ids, as they were given.
              */
             selection: {
-                [key: string]: string | number | (string | number)[];
+                [key: string]: boolean | string | number | (string | number)[];
             };
             /**
              * Connections
@@ -6070,6 +6552,32 @@ export interface components {
              */
             filename: string;
             /**
+             * Src
+             * @description The sender of the connection's main subflow, which sent most bytes.
+             */
+            src: string;
+            /**
+             * Sport
+             * @description Port of `src`.
+             */
+            sport: number;
+            /**
+             * Dst
+             * @description Address of the side that received most of the data.
+             */
+            dst: string;
+            /**
+             * Dport
+             * @description Port of `dst`.
+             */
+            dport: number;
+            /**
+             * Connection Verdict
+             * @description How far the connection's results can be relied on.
+             * @enum {string}
+             */
+            connection_verdict: "good" | "limited" | "poor";
+            /**
              * Label
              * @description The algorithm's name, and its options where they are not the defaults.
              */
@@ -6145,6 +6653,11 @@ export interface components {
              * @description Further teams of a person who has signed in by OpenID Connect; `PATCH /v1/session` leads there.
              */
             others: components["schemas"]["OtherTeam"][];
+            /**
+             * Events Since
+             * @description Where the team's events are now: `GET /v1/events?since=` tells what has changed after this answer.
+             */
+            events_since: string;
         };
         /** TokenIn */
         TokenIn: {
@@ -6849,6 +7362,9 @@ export type CaptureChange = components['schemas']['CaptureChange'];
 export type CaptureDetail = components['schemas']['CaptureDetail'];
 export type CaptureOut = components['schemas']['CaptureOut'];
 export type CaptureReceived = components['schemas']['CaptureReceived'];
+export type CaptureSelection = components['schemas']['CaptureSelection'];
+export type CapturesChange = components['schemas']['CapturesChange'];
+export type CapturesDeletion = components['schemas']['CapturesDeletion'];
 export type CapturesFound = components['schemas']['CapturesFound'];
 export type ChangeOfMeanOut = components['schemas']['ChangeOfMeanOut'];
 export type ChangeOut = components['schemas']['ChangeOut'];
@@ -6908,14 +7424,18 @@ export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
 export type Page_SweepOut_ = components['schemas']['Page_SweepOut_'];
 export type Page_SweptOut_ = components['schemas']['Page_SweptOut_'];
 export type Page_WhatIfOut_ = components['schemas']['Page_WhatIfOut_'];
+export type PartOut = components['schemas']['PartOut'];
 export type PercentilesOut = components['schemas']['PercentilesOut'];
 export type PinnedOut = components['schemas']['PinnedOut'];
 export type PredictionOut = components['schemas']['PredictionOut'];
 export type QualityOut = components['schemas']['QualityOut'];
 export type RecordedOut = components['schemas']['RecordedOut'];
+export type RefusedCaptures = components['schemas']['RefusedCaptures'];
 export type RefusedOut = components['schemas']['RefusedOut'];
 export type ReplayIn = components['schemas']['ReplayIn'];
 export type ReplayOut = components['schemas']['ReplayOut'];
+export type ReplaysIn = components['schemas']['ReplaysIn'];
+export type ReplaysOut = components['schemas']['ReplaysOut'];
 export type RetentionOut = components['schemas']['RetentionOut'];
 export type RetentionWanted = components['schemas']['RetentionWanted'];
 export type SegmentsOut = components['schemas']['SegmentsOut'];
@@ -14745,6 +15265,86 @@ export interface operations {
             };
         };
     };
+    events_v1_events_get: {
+        parameters: {
+            query?: {
+                /** @description the id of the last event that was received */
+                since?: string | null;
+            };
+            header?: {
+                /** @description as `since`; a browser sends it when it comes again */
+                "last-event-id"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     find_v1_views_get: {
         parameters: {
             query?: {
@@ -17218,6 +17818,321 @@ export interface operations {
             };
             /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    change_selected_v1_captures_changes_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CapturesChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PartOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Nothing is selected, or a filter or tag is wrong. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    delete_selected_v1_captures_deletions_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CapturesDeletion"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PartOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Nothing is selected, or a filter or tag is wrong. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    post_replays_v1_replays_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplaysIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplaysOut"];
+                };
+            };
+            /** @description The body is no JSON, or stops halfway. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body is larger than any that is meant. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description An unknown algorithm, option or filter, or nothing is selected. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests, or has too many jobs that wait or run; nothing was requested. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

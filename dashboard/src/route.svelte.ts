@@ -6,25 +6,51 @@ export const route = $state({
   isReturn: false,
 });
 
-// Where the reader was on each entry of the history, and what the page had loaded there.
+// Where the reader was on each entry of the history: what the page had loaded there, and what outlives a reload: how far it was
+// scrolled, and how many rows its lists had.
 interface Place {
   scroll: number;
-  held: unknown;
+  rows: Record<string, number>;
+  held?: unknown;
 }
-const places = new Map<string, Place>();
+const STORED = "rewindow.places";
+const STORED_MAX = 50;
+const places = new Map<string, Place>(stored());
 let holding: (() => unknown) | undefined;
+let counting: Record<string, () => number> = {};
+
+function stored(): [string, Place][] {
+  try {
+    return JSON.parse(sessionStorage.getItem(STORED) ?? "[]");
+  } catch {
+    return []; // an earlier version's
+  }
+}
 
 history.scrollRestoration = "manual";
 const newKey = () => Math.random().toString(36).slice(2);
 if (!history.state?.key) history.replaceState({ key: newKey() }, "");
 let current: string = history.state.key;
+route.isReturn = places.has(current);
 
-function leave() {
-  places.set(current, { scroll: scrollY, held: holding?.() });
-  holding = undefined;
+function note() {
+  const rows = Object.fromEntries(Object.entries(counting).map(([name, count]) => [name, count()]));
+  places.delete(current); // the latest ones are the last
+  places.set(current, { scroll: scrollY, rows, held: holding?.() });
 }
 
+addEventListener("pagehide", () => {
+  note();
+  const latest = [...places].slice(-STORED_MAX).map(([key, { scroll, rows }]) => [key, { scroll, rows }]);
+  sessionStorage.setItem(STORED, JSON.stringify(latest));
+});
+
 function read(isReturn: boolean) {
+  if (location.pathname !== route.path) {
+    // Another page: it says itself what it holds.
+    holding = undefined;
+    counting = {};
+  }
   current = history.state?.key ?? newKey();
   route.isReturn = isReturn;
   route.path = location.pathname;
@@ -32,8 +58,10 @@ function read(isReturn: boolean) {
 }
 
 addEventListener("popstate", () => {
-  leave();
+  const isSamePage = location.pathname === route.path;
+  note();
   read(true);
+  if (isSamePage) requestAnimationFrame(backToPlace);
 });
 
 // What the page had loaded when the reader left it, if Back has led here. now: what it has loaded, asked when it is left.
@@ -42,14 +70,38 @@ export function held<T>(now: () => T): T | undefined {
   return route.isReturn ? (places.get(current)?.held as T | undefined) : undefined;
 }
 
-// Scrolls to where the reader was, once the page is as high as it was.
+// How many rows a list had when the reader left it; 0: Back or a reload has not led here. now: how many it has.
+export function heldRows(list: string, now: () => number): number {
+  counting[list] = now;
+  return route.isReturn ? (places.get(current)?.rows[list] ?? 0) : 0;
+}
+
+const PATIENCE_MS = 10_000; // for what the page loads
+
+// Scrolls to where the reader was, as soon as the page is as high as it was; the reader's own scrolling ends that.
 export function backToPlace() {
   const place = route.isReturn ? places.get(current) : undefined;
-  if (place) scrollTo(0, place.scroll);
+  if (!place) return;
+  const key = current;
+  const there = () => {
+    if (current !== key) return stop();
+    scrollTo(0, place.scroll);
+    if (document.documentElement.scrollHeight - innerHeight >= place.scroll) stop();
+  };
+  const grows = new ResizeObserver(there);
+  const timer = setTimeout(stop, PATIENCE_MS);
+  const ENDS = ["wheel", "pointerdown", "keydown", "touchstart"] as const;
+  function stop() {
+    grows.disconnect();
+    clearTimeout(timer);
+    for (const name of ENDS) removeEventListener(name, stop);
+  }
+  for (const name of ENDS) addEventListener(name, stop, { passive: true });
+  grows.observe(document.body);
 }
 
 export function go(path: string) {
-  leave();
+  note();
   history.pushState({ key: newKey() }, "", path);
   read(false);
 }
@@ -65,8 +117,11 @@ export function show(changes: Record<string, string | string[] | undefined>, rep
   const text = query.toString();
   const address = location.pathname + (text ? `?${text}` : "");
   if (replace) history.replaceState(history.state, "", address);
-  else history.pushState({ key: newKey() }, "", address);
-  if (!replace) current = history.state.key;
+  else {
+    note();
+    history.pushState({ key: newKey() }, "", address);
+    current = history.state.key;
+  }
   route.query = new URLSearchParams(location.search);
 }
 

@@ -5,6 +5,7 @@ import type * as schemas from "./openapi";
 const NUMBERS = /^([sd]?port|.*_(min|max))$/;
 
 export function selectionOf(filters: Query): schemas.SelectionIn {
+  if (!Object.keys(filters).length) return { everything: true };
   return Object.fromEntries(
     Object.entries(filters).map(([name, values]) => {
       const typed = values.map((v) => (NUMBERS.test(name) ? Number(v) : v));

@@ -37,35 +37,45 @@ async function next() {
   next();
 }
 
+function add(file: File, name: string) {
+  const number = count++;
+  waiting.push([number, file]);
+  uploads.list = [...uploads.list, { number, name, part: 0, state: "waiting" }];
+  next();
+}
+
 export function send(files: Iterable<File>) {
-  for (const file of files) {
-    const number = count++;
-    waiting.push([number, file]);
-    uploads.list = [...uploads.list, { number, name: file.webkitRelativePath || file.name, part: 0, state: "waiting" }];
-    next();
-  }
+  for (const file of files) add(file, file.webkitRelativePath || file.name);
 }
 
 export function clearEnded() {
   uploads.list = uploads.list.filter((u) => u.state === "waiting" || u.state === "sending");
 }
 
-// The files of what was dropped, those within folders included.
-export async function dropped(items: DataTransferItemList): Promise<File[]> {
+// Sends what was dropped, the files within folders included. What cannot be read has a row of its own, with the reason, and keeps back
+// nothing else.
+export async function sendDropped(items: DataTransferItemList) {
   // The list is empty once this task has ended: its entries are read first.
   const entries = [...items].flatMap((i) => i.webkitGetAsEntry() ?? []);
-  return (await Promise.all(entries.map(within))).flat();
+  await Promise.all(entries.map(sendEntry));
 }
 
-async function within(entry: FileSystemEntry): Promise<File[]> {
-  if (entry.isFile) return [await new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed))];
-  const reader = (entry as FileSystemDirectoryEntry).createReader();
-  const found: FileSystemEntry[] = [];
-  for (;;) {
-    // A reader answers at most 100 entries at once.
-    const some = await new Promise<FileSystemEntry[]>((done, failed) => reader.readEntries(done, failed));
-    if (!some.length) break;
-    found.push(...some);
+async function sendEntry(entry: FileSystemEntry): Promise<void> {
+  try {
+    if (entry.isFile) {
+      const file = await new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed));
+      add(file, entry.fullPath.replace(/^\//, ""));
+      return;
+    }
+    const reader = (entry as FileSystemDirectoryEntry).createReader();
+    for (;;) {
+      // A reader answers at most 100 entries at once.
+      const some = await new Promise<FileSystemEntry[]>((done, failed) => reader.readEntries(done, failed));
+      if (!some.length) return;
+      await Promise.all(some.map(sendEntry));
+    }
+  } catch (e) {
+    const error = `it cannot be read: ${(e as Error).message}`;
+    uploads.list = [...uploads.list, { number: count++, name: entry.fullPath.replace(/^\//, ""), part: 0, state: "failed", error }];
   }
-  return (await Promise.all(found.map(within))).flat();
 }

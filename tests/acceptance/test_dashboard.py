@@ -289,6 +289,7 @@ def test_what_is_wrong_with_a_capture_is_shown(page: Page, tmp_path: Path) -> No
     expect(page.get_by_test_id("capture-verdict")).to_have_text("limited")
     expect(page.get_by_test_id("findings")).to_contain_text("cut capture")
     expect(page.get_by_test_id("findings")).to_contain_text("completion")
+    expect(page.get_by_test_id("finding-time").locator(".life").first).to_be_visible()
     expect(page.get_by_test_id("verdict").first).to_be_visible()
     page.screenshot(path=SCREENSHOTS / "quality.png")
     assert page.troubles == []  # type: ignore[attr-defined]

@@ -155,7 +155,7 @@ def test_errors_are_shown(stack: Services, token: str, signed_in: Page) -> None:
     page.get_by_role("button", name="again").click()
     expect(page.get_by_test_id("capture")).to_have_count(1)
 
-    page.route(re.compile(r"/v1/captures$"), lambda route: route.abort())
+    page.route(re.compile(r"/v1/captures(\?limit=50)?$"), lambda route: route.abort())
     page.reload()
     expect(page.get_by_test_id("lost")).to_contain_text("the server does not answer")
     page.unroute_all()
@@ -174,7 +174,7 @@ def test_the_page_waits_for_a_server_that_is_busy(stack: Services, token: str, s
             route.fulfill(status=left.pop(0), headers={"Retry-After": "1"}, body="{}")
 
     signed_in.route("**/v1/captures?filename=*", busy)
-    signed_in.route(re.compile(r"/v1/captures$"), busy)
+    signed_in.route(re.compile(r"/v1/captures(\?limit=50)?$"), busy)
     signed_in.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-ecn.pcap")
     expect(signed_in.get_by_test_id("capture")).to_have_attribute("data-state", "done")
     assert not answers["POST"]
@@ -190,11 +190,10 @@ def test_a_session_that_has_ended_leads_back(stack: Services, token: str, signed
     signed_in.goto(f"{stack.address}/specifications")
     expect(signed_in.get_by_role("heading", name="Specifications")).to_be_visible()
     asked(stack, token, f"/v1/teams/{mine}/tokens/{held['id']}", None, "DELETE")
-    signed_in.get_by_role("link", name="captures").first.click()
     expect(signed_in.get_by_test_id("has-ended")).to_contain_text("revoked or has expired")
     signed_in.get_by_test_id("token").fill(made)
     signed_in.get_by_test_id("sign-in").click()
-    expect(signed_in.get_by_role("heading", name="Captures")).to_be_visible()
+    expect(signed_in.get_by_role("heading", name="Specifications")).to_be_visible()
 
 
 def test_folders_and_duplicates(stack: Services, token: str, signed_in: Page, tmp_path: Path) -> None:
@@ -217,6 +216,82 @@ def test_folders_and_duplicates(stack: Services, token: str, signed_in: Page, tm
     expect(failed).to_contain_text("neither pcap nor pcapng")
     signed_in.get_by_role("button", name="clear").click()
     expect(sent).to_have_count(0)
+
+
+def test_a_folder_that_is_dropped(signed_in: Page, tmp_path: Path) -> None:
+    """More entries than a browser tells at once; one that cannot be read keeps back nothing else."""
+    folder = tmp_path / "tuesday"
+    folder.mkdir()
+    for name in ("one.pcap", "broken.pcap"):
+        (folder / name).write_bytes((CAPTURES / "mptcp-ecn.pcap").read_bytes())
+    many = 120
+    for number in range(many):
+        (folder / f"many-{number}.pcap").write_text(str(number))
+    signed_in.route("**/v1/captures?filename=many-*", lambda route: route.fulfill(status=502, body="of a proxy"))
+    signed_in.evaluate(
+        """() => addEventListener("drop", (event) => {
+            const reader = event.dataTransfer.items[0].webkitGetAsEntry().createReader();
+            const kind = Object.getPrototypeOf(reader);
+            const read = kind.readEntries;
+            kind.readEntries = function (done, failed) {
+                const broken = (entries) => {
+                    for (const e of entries)
+                        if (e.name === "broken.pcap") e.file = (_, no) => no(new DOMException("Permission denied"));
+                    done(entries);
+                };
+                read.call(this, broken, failed);
+            };
+        }, {capture: true, once: true})"""
+    )
+    box = signed_in.get_by_role("group", name="upload").bounding_box()
+    assert box is not None
+    browser = signed_in.context.new_cdp_session(signed_in)
+    data = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        place = {"x": box["x"] + 20, "y": box["y"] + 10}
+        browser.send("Input.dispatchDragEvent", {"type": kind, **place, "data": data})
+    sent = signed_in.get_by_test_id("upload")
+    expect(sent).to_have_count(many + 2)
+    broken = sent.filter(has_text="tuesday/broken.pcap")
+    expect(broken).to_contain_text("it cannot be read: Permission denied")
+    expect(sent.filter(has_text="tuesday/one.pcap")).to_contain_text("arrived")
+    expect(sent.and_(signed_in.locator("[data-state=failed]"))).to_have_count(many + 1)
+    expect(signed_in.get_by_test_id("capture")).to_have_count(1)
+
+
+def test_a_capture_that_is_gone(stack: Services, token: str, signed_in: Page) -> None:
+    """Its address says so, once, and leads on; also when it is deleted while somebody looks at it."""
+    requests: list[str] = []
+    signed_in.on("request", lambda r: requests.append(r.url) if "/v1/captures/" in r.url else None)
+    signed_in.goto(f"{stack.address}/captures/{uuid.uuid4()}")
+    gone = signed_in.get_by_test_id("gone")
+    expect(gone).to_contain_text("There is no such capture")
+    gone.get_by_role("link").click()
+    expect(signed_in.get_by_text("nothing uploaded yet")).to_be_visible()
+    signed_in.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-ecn.pcap")
+    signed_in.get_by_test_id("capture").get_by_role("link", name="mptcp-ecn.pcap").click()
+    expect(signed_in.get_by_test_id("state")).to_have_text("done")
+    assert len([r for r in requests if r == requests[0]]) == 1
+    (mine,) = get(stack, token, "/v1/captures")["items"]
+    asked(stack, token, f"/v1/captures/{mine['id']}", None, "DELETE")
+    expect(gone).to_be_visible()
+
+
+def test_a_connection_whose_server_is_away(stack: Services, token: str, signed_in: Page) -> None:
+    """The page says what to do, and goes on by itself; an address that is nobody's leads on."""
+    own = connection(stack, token, signed_in)
+    place = f"**{own}"
+    signed_in.route(place, lambda route: route.fulfill(status=502, body="of a proxy"))
+    signed_in.goto(stack.address + own.removeprefix("/v1"))
+    alert = signed_in.get_by_role("alert")
+    expect(alert).to_contain_text("the server answers 502")
+    expect(alert).to_contain_text("try again in a minute")
+    signed_in.unroute(place)
+    signed_in.get_by_role("button", name="again").click()
+    expect(signed_in.get_by_test_id("chart")).to_be_visible()
+    expect(alert).to_have_count(0)
+    signed_in.goto(f"{stack.address}/connections/{uuid.uuid4()}")
+    expect(signed_in.get_by_test_id("gone")).to_contain_text("There is no such connection")
 
 
 def test_a_large_capture_goes_on(stack: Services, signed_in: Page, tmp_path: Path) -> None:
@@ -266,11 +341,14 @@ def test_a_failed_capture_can_be_retried(stack: Services, token: str, signed_in:
     connection(stack, token, signed_in)
     capture = get(stack, token, "/v1/captures")["items"][0]["id"]
     with engine().begin() as database:
-        failed = {"state": "failed", "error": "given up: the disk"}
+        failed = {"state": "failed", "error": "given up: the disk", "summary": None, "attempt_id": None}
         database.execute(update(Capture).where(Capture.id == uuid.UUID(capture)).values(failed))
         database.execute(update(Job).where(Job.capture_id == uuid.UUID(capture)).values(state="failed"))
     signed_in.goto(f"{stack.address}/captures/{capture}")
     expect(signed_in.get_by_text("given up: the disk")).to_be_visible()
+    with signed_in.expect_download() as begun:
+        signed_in.get_by_test_id("stored-file").click()
+    assert begun.value.path().stat().st_size == get(stack, token, f"/v1/captures/{capture}")["bytes"]
     signed_in.get_by_test_id("retry").click()
     expect(signed_in.get_by_test_id("state")).to_have_text("done")
     expect(signed_in.get_by_test_id("retry")).to_have_count(0)

@@ -10,12 +10,20 @@ from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, Route, expect
+from sqlalchemy import Engine, NullPool, create_engine, text
 
 from deploy.run import Services, wait_for
+from tests.acceptance.test_page import asked
 from tests.acceptance.test_stack import get
 from tests.acceptance.test_whatifs import SIMULATED_MS, post
 from tests.conftest import CAPTURES, make_token
 
+ARRIVING = """
+    INSERT INTO captures (id, team_id, sha256, received, bytes, filename, object_key, state, created_at)
+    SELECT gen_random_uuid(), CAST(:team AS uuid), sha256(n::text::bytea), sha256(random()::text::bytea), 1,
+        n || '.pcap', gen_random_uuid()::text, 'failed', clock_timestamp() FROM generate_series(1, :count) n
+"""
+"""Captures that nobody analyses."""
 SITES = {"berlin": "mptcp-two-subflows.pcap", "lisbon": "mptcp-ecn.pcap", "osaka": "mptcp-three-subflows.pcap"}
 
 
@@ -39,6 +47,11 @@ def signed_in(stack: Services, team: str, page: Page) -> Page:
     expect(page.get_by_role("heading", name="Team")).to_be_visible()
     page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
     return page
+
+
+def engine_of(stack: Services) -> Engine:
+    address = stack.environment["REWINDOW_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
+    return create_engine(address, poolclass=NullPool)
 
 
 def query(page: Page) -> dict[str, list[str]]:
@@ -116,8 +129,10 @@ def test_tables_are_saved_as_files(stack: Services, team: str, signed_in: Page) 
     (group,) = get(stack, team, f"/v1/captures/{capture['id']}")["fairness"]
     members = page.get_by_test_id("member")
     expect(members).to_have_count(len(group["members"]))
-    for member, share in zip(members.all(), group["shares"], strict=True):
+    for member, of_it, share in zip(members.all(), group["members"], group["shares"], strict=True):
         expect(member).to_contain_text(f"{share['ratio']:.2f}")
+        expect(member).to_contain_text(f"{of_it['src']}:{of_it['sport']}")
+        expect(member).to_contain_text(of_it["verdict"])
     members.last.get_by_role("link").click()
     expect(page).to_have_url(f"{stack.address}/connections/{group['members'][-1]['connection_id']}")
     assert page.troubles == []  # type: ignore[attr-defined]
@@ -191,6 +206,19 @@ def test_back_leads_to_the_place(signed_in: Page) -> None:
     page.go_back()
     expect(last).to_be_in_viewport()
     assert page.evaluate("scrollY") == place
+
+    # Also in a capture's page, and after a reload, although the page has to load what was there.
+    page.get_by_role("link", name="mptcp-three-subflows.pcap").first.click()
+    link = page.get_by_test_id("connection").last.locator("a[href^='/connections/']")
+    link.scroll_into_view_if_needed()
+    place = page.evaluate("scrollY")
+    assert place > 0
+    link.click()
+    expect(page.get_by_role("heading", name="Subflows")).to_be_visible()
+    page.go_back()
+    page.wait_for_function("place => scrollY === place", arg=place)
+    page.reload()
+    page.wait_for_function("place => scrollY === place", arg=place)
     page.set_viewport_size({"width": 1300, "height": 980})
 
 
@@ -217,6 +245,75 @@ def test_tags_and_notes_are_edited(stack: Services, team: str, signed_in: Page) 
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
+def test_two_who_tag_at_the_same_time(stack: Services, team: str, signed_in: Page) -> None:
+    """The page has read the capture before the other one changed it, and is told nothing of that."""
+    page = signed_in
+    (mine,) = get(stack, team, "/v1/captures?tag=site%3Dosaka")["items"]
+    url = f"/v1/captures/{mine['id']}"
+    page.route("**/v1/events*", lambda route: route.abort())
+    page.goto(f"{stack.address}/captures")
+    row = page.get_by_test_id("capture").filter(has_text=mine["filename"])
+    row.get_by_role("checkbox").check()
+    asked(stack, team, url, json.dumps({"add_tags": {"x": "1"}}).encode(), "PATCH")
+    page.get_by_test_id("bulk-tag").fill("y=2")
+    page.get_by_role("button", name="tag", exact=True).click()
+    expect(row).to_contain_text("y=2")
+    assert get(stack, team, url)["tags"] == {"site": "osaka", "x": "1", "y": "2"}
+    row.get_by_role("link", name=mine["filename"]).click()
+    page.get_by_test_id("annotate").click()
+    asked(stack, team, url, json.dumps({"add_tags": {"z": "3"}, "notes": "theirs"}).encode(), "PATCH")
+    page.get_by_test_id("tags").fill("site=osaka\nx=1")
+    page.get_by_role("button", name="save").click()
+    expect(page.get_by_test_id("annotations")).to_contain_text("z=3")
+    kept = get(stack, team, url)
+    assert (kept["tags"], kept["notes"]) == ({"site": "osaka", "x": "1", "z": "3"}, "theirs")
+    asked(stack, team, url, json.dumps({"tags": mine["tags"], "notes": ""}).encode(), "PATCH")
+    page.unroute_all()
+
+
+def test_many_that_arrive_at_once_leave_no_gap(stack: Services, page: Page) -> None:
+    """More than a page of them; what others deleted goes."""
+    token = make_token(["read", "write"])
+
+    def arrive(count: int) -> None:
+        with engine_of(stack).begin() as database:
+            database.execute(text(ARRIVING), {"team": get(stack, token, "/v1/teams/me")["id"], "count": count})
+
+    arrive(60)
+    page.context.clear_cookies()
+    page.goto(f"{stack.address}/captures")
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    rows = page.get_by_test_id("capture")
+    expect(rows).to_have_count(50)
+    page.get_by_role("button", name="more").click()
+    expect(rows).to_have_count(60)
+    arrive(70)
+    expect(page.get_by_test_id("total")).to_have_text("130")
+    page.get_by_role("button", name="more").click()
+    expect(rows).to_have_count(110)
+    shown = [rows.nth(n).get_by_role("link").first.get_attribute("href") for n in range(110)]
+    listed = get(stack, token, "/v1/captures?limit=110")["items"]
+    assert shown == [f"/captures/{c['id']}" for c in listed]
+    asked(stack, token, f"/v1/captures/{listed[3]['id']}", None, "DELETE")
+    expect(page.get_by_test_id("total")).to_have_text("129")
+    expect(page.locator(f"a[href='{shown[3]}']")).to_have_count(0)
+
+    # All that the filters select, also those that are not shown.
+    page.get_by_label("choose all that are shown").check()
+    expect(page.get_by_test_id("bulk-chosen")).to_have_text("110 chosen")
+    page.get_by_test_id("choose-all").get_by_role("button", name="all 129").click()
+    page.get_by_test_id("bulk-tag").fill("site=kiel")
+    page.get_by_role("button", name="tag", exact=True).click()
+    expect(page.get_by_test_id("bulk-done")).to_have_text("site=kiel added to 129 of 129 captures")
+    assert get(stack, token, "/v1/captures?tag=site%3Dkiel")["total"] == 129
+    expect(page.get_by_test_id("bulk-chosen")).to_have_text("129 chosen")
+    page.once("dialog", lambda d: d.accept())
+    page.get_by_test_id("bulk-delete").click()
+    expect(page.get_by_test_id("bulk-done")).to_have_text("deleted 129 of 129 captures")
+    assert get(stack, token, "/v1/captures")["total"] == 0
+
+
 def test_had_everyone_used_another_algorithm(stack: Services, team: str, signed_in: Page) -> None:
     """Of what the filters select; it comes without a reload, and leads to each connection."""
     page = signed_in
@@ -240,6 +337,9 @@ def test_had_everyone_used_another_algorithm(stack: Services, team: str, signed_
     expect(shown.get_by_test_id("swept")).to_have_text(f"{goodput['predicted']['sum'] / 1e6:.2f} Mbit/s")
     sweep.get_by_text("each connection").click()
     (own,) = get(stack, team, f"/v1/sweeps/{found['id']}/whatifs")["items"]
+    own_row = sweep.get_by_role("row").filter(has=page.get_by_role("link", name="mptcp-ecn.pcap"))
+    expect(own_row).to_contain_text(f"{own['src']}:{own['sport']}")
+    expect(own_row).to_contain_text(own["connection_verdict"])
     sweep.get_by_role("link", name="mptcp-ecn.pcap").click()
     expect(page).to_have_url(f"{stack.address}/connections/{own['connection_id']}")
     expect(page.locator("[data-testid=whatif][data-label=cubic]")).to_have_attribute("data-state", "done")
@@ -264,4 +364,15 @@ def test_chosen_connections_are_predicted_together(stack: Services, team: str, s
     sweep.get_by_role("button", name=re.compile("cancel|delete")).click()
     expect(sweep).to_have_count(0)
     assert get(stack, team, "/v1/sweeps")["items"] == []
+
+    # And those of a chosen capture.
+    page.goto(f"{stack.address}/captures")
+    page.get_by_label("choose mptcp-ecn.pcap").check()
+    page.get_by_test_id("bulk-whatif").click()
+    expect(sweep).to_contain_text("connections of 1 captures")
+    (found,) = get(stack, team, "/v1/sweeps")["items"]
+    (capture,) = get(stack, team, "/v1/captures?q=ecn")["items"]
+    assert found["selection"] == {"capture_ids": [capture["id"]]}
+    sweep.get_by_role("button", name=re.compile("cancel|delete")).click()
+    expect(sweep).to_have_count(0)
     assert page.troubles == []  # type: ignore[attr-defined]

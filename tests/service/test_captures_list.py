@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
+from api.captures import service
+from store.database import engine
+from store.models import Capture
 from tests.service.test_api import assert_problem
 
 NAMES = ["b.pcap", "a.pcap", "c.pcap", "a.pcap", "é.pcap"]
@@ -17,9 +20,6 @@ NAMES = ["b.pcap", "a.pcap", "c.pcap", "a.pcap", "é.pcap"]
 @pytest.fixture
 def captures(client: TestClient) -> list[dict[str, Any]]:
     """Five captures of the client's team that nobody analyses."""
-    from store.database import engine
-    from store.models import Capture
-
     team_id = uuid.UUID(client.get("/v1/teams/me").json()["id"])
     with engine().begin() as database:
         for number, name in enumerate(NAMES):
@@ -59,3 +59,91 @@ def test_a_cursor_of_another_order_is_refused(captures: list[dict[str, Any]], cl
     newest = client.get("/v1/captures?limit=2").json()["next_cursor"]
     assert_problem(client.get(f"/v1/captures?sort=filename&cursor={newest}"), 400, "this cursor was not made")
     assert_problem(client.get("/v1/captures?sort=notes"), 422, "sort")
+
+
+def test_two_who_tag_at_the_same_time(captures: list[dict[str, Any]], client: TestClient) -> None:
+    """Each adds and removes what it knows of; what the other did stays."""
+    url = f"/v1/captures/{captures[0]['id']}"
+    assert client.patch(url, json={"tags": {"site": "a", "rack": "1"}}).is_success
+    assert client.patch(url, json={"add_tags": {"x": "1", "site": "b"}}).json()["tags"] == {
+        "site": "b", "rack": "1", "x": "1",
+    }  # fmt: skip
+    now = client.patch(url, json={"add_tags": {"y": "2"}, "remove_tags": ["rack", "nothing"], "notes": "n"}).json()
+    assert (now["tags"], now["notes"]) == ({"site": "b", "x": "1", "y": "2"}, "n")
+    team = client.get("/v1/teams/me").json()["id"]
+    noted = client.get(f"/v1/teams/{team}/audit?action=change").json()["items"][0]
+    assert noted["detail"] == {
+        "fields": ["add_tags", "notes", "remove_tags"], "add_tags": {"y": "2"}, "remove_tags": ["rack", "nothing"],
+    }  # fmt: skip
+    many = {f"k{n}": "v" for n in range(62)}
+    assert_problem(client.patch(url, json={"add_tags": many}), 422, "at most 64 tags, and this would make 65")
+    assert client.get(url).json()["tags"] == now["tags"]
+    for wrong, why in (
+        ({"tags": {}, "add_tags": {"x": "1"}}, "either tags"),
+        ({"tags": {}, "remove_tags": ["x"]}, "either tags"),
+        ({"add_tags": {"x": "1"}, "remove_tags": ["x"]}, "both added and removed"),
+        ({"add_tags": {"a=b": "1"}}, "has '='"),
+    ):
+        assert_problem(client.patch(url, json=wrong), 422, why)
+
+
+def chosen_of(client: TestClient, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers of all parts."""
+    parts: list[dict[str, Any]] = []
+    while not parts or parts[-1]["next_cursor"]:
+        cursor = {"cursor": parts[-1]["next_cursor"]} if parts else {}
+        response = client.post(path, json={**body, **cursor})
+        assert response.is_success, response.text
+        parts.append(response.json())
+    return parts
+
+
+def test_tags_of_many(
+    captures: list[dict[str, Any]], client: TestClient, other: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts; by filters, ids, or all. Of another team nothing is changed, and too many tags are refused."""
+    monkeypatch.setattr(service, "CHANGED_AT_ONCE", 2)
+    many, chosen = "/v1/captures/changes", [c["id"] for c in captures]
+    parts = chosen_of(client, many, {"selection": {"everything": True}, "add_tags": {"a": "1", "b": "2"}})
+    assert [p["done"] for p in parts] == [2, 2, 1]
+    found = {"q": "a.pcap", "capture_ids": chosen}
+    parts = chosen_of(client, many, {"selection": found, "add_tags": {"a": "3"}, "remove_tags": ["b"]})
+    assert sum(p["done"] for p in parts) == 2
+    tags = {c["filename"]: c["tags"] for c in client.get("/v1/captures").json()["items"]}
+    assert tags == {n: {"a": "3"} if n == "a.pcap" else {"a": "1", "b": "2"} for n in NAMES}
+    assert client.patch(f"/v1/captures/{chosen[0]}", json={"tags": {f"k{n}": "" for n in range(64)}}).is_success
+    parts = chosen_of(client, many, {"selection": {"capture_ids": chosen}, "add_tags": {"c": "1"}})
+    assert sum(p["done"] for p in parts) == 4
+    (refused,) = [r for p in parts for r in p["refused"]]
+    assert refused == {"reason": "a capture has at most 64 tags", "captures": 1}
+    assert chosen_of(other, many, {"selection": {"capture_ids": chosen}, "add_tags": {"d": "1"}})[0]["done"] == 0
+    team = client.get("/v1/teams/me").json()["id"]
+    noted = client.get(f"/v1/teams/{team}/audit?action=change").json()["items"]
+    assert (len(noted), noted[0]["detail"]) == (5 + 2 + 1 + 4, {"fields": ["add_tags"], "add_tags": {"c": "1"}})
+    for wrong, why in (
+        ({"selection": {}, "add_tags": {"x": "1"}}, "the selection is empty"),
+        ({"selection": {"everything": True}}, "give add_tags or remove_tags"),
+        ({"selection": {"everything": True}, "add_tags": {"x": ""}, "remove_tags": ["x"]}, "both added and removed"),
+    ):
+        assert_problem(client.post(many, json=wrong), 422, why)
+    foreign = {"selection": {"everything": True}, "remove_tags": ["a"], "cursor": "bm90aGluZw"}
+    assert_problem(client.post(many, json=foreign), 400, "this cursor was not made")
+
+
+def test_many_are_deleted(
+    captures: list[dict[str, Any]], client: TestClient, other: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts; what is uploaded meanwhile stays."""
+    monkeypatch.setattr(service, "DELETED_AT_ONCE", 3)
+    wanted = {"selection": {"state": "failed"}}
+    assert other.post("/v1/captures/deletions", json=wanted).json()["done"] == 0
+    first = client.post("/v1/captures/deletions", json=wanted).json()
+    later = client.post("/v1/captures", content=b"later").json()["id"]
+    with engine().begin() as database:
+        database.execute(update(Capture).where(Capture.id == uuid.UUID(later)).values(state="failed"))
+    rest = client.post("/v1/captures/deletions", json={**wanted, "cursor": first["next_cursor"]}).json()
+    assert (first["done"], rest["done"], rest["next_cursor"]) == (3, 2, None)
+    assert [c["id"] for c in client.get("/v1/captures").json()["items"]] == [later]
+    team = client.get("/v1/teams/me").json()["id"]
+    noted = client.get(f"/v1/teams/{team}/audit?action=delete").json()["items"]
+    assert {e["object_id"] for e in noted} == {c["id"] for c in captures}

@@ -12,6 +12,9 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
+from api.connections import replays
+from store.database import engine
+from store.models import Capture
 from tests.service.test_api import SAMPLE, Run, assert_problem
 from tests.service.test_jobs import in_transaction
 from tests.service.test_whatifs import SHORT_BYTES
@@ -228,3 +231,36 @@ def test_another_team_sees_no_sweep(client: TestClient, connections: list[dict[s
     assert (theirs["whatifs"], [r["connections"] for r in theirs["refused"]]) == (0, [1])
     assert theirs["id"] != asked["id"]
     assert read(client, asked)["waiting"] == 1
+
+
+def test_many_replays_are_requested_at_once(
+    client: TestClient, other: TestClient, connections: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts; one that is there is not begun again, and what cannot be replayed is counted."""
+    monkeypatch.setattr(replays, "REQUESTED_AT_ONCE", 2)
+    one = connections[0]
+    assert client.post(f"/v1/connections/{one['id']}/replays", json={"algorithm": "olia"}).is_success
+    with engine().begin() as database:
+        gone = update(Capture).where(Capture.id == uuid.UUID(connections[-1]["capture_id"]))
+        database.execute(gone.values(raw_deleted_at=func.clock_timestamp()))
+    wanted: dict[str, Any] = {"selection": {"kind": "mptcp"}, "algorithm": "olia", "options": {}}
+    mptcp = [c for c in connections if c["kind"] == "mptcp"]
+    left = [c for c in mptcp if c["capture_id"] != connections[-1]["capture_id"]]
+    parts: list[dict[str, Any]] = []
+    while not parts or parts[-1]["next_cursor"]:
+        cursor = {"cursor": parts[-1]["next_cursor"]} if parts else {}
+        answer = client.post("/v1/replays", json={**wanted, **cursor})
+        assert answer.status_code == 202, answer.text
+        parts.append(answer.json())
+    assert len(parts) == 2
+    assert sum(p["done"] for p in parts) == len(left)
+    assert sum(p["begun"] for p in parts) == len([c for c in left if c["id"] != one["id"]])
+    (refused,) = [r for p in parts for r in p["refused"]]
+    assert refused["connections"] == len(mptcp) - len(left)
+    assert "retention" in refused["reason"]
+    for c in left:
+        assert "olia" in [r["label"] for r in client.get(f"/v1/connections/{c['id']}").json()["replays"]]
+    empty = {"selection": {"capture_ids": [c["capture_id"] for c in connections]}, "algorithm": "olia"}
+    assert other.post("/v1/replays", json=empty).json()["done"] == 0
+    assert_problem(client.post("/v1/replays", json={**wanted, "algorithm": "none"}), 422, "unknown algorithm")
+    assert_problem(client.post("/v1/replays", json={**wanted, "selection": {}}), 422, "the selection is empty")

@@ -1,0 +1,171 @@
+"""Pages show what others do, without a reload, by one stream of events for all tabs of a browser."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from deploy.run import Services, stop_process, wait_for
+from tests.acceptance.test_page import asked
+from tests.acceptance.test_stack import get
+from tests.acceptance.test_whatifs import analysed, post
+from tests.conftest import CAPTURES, make_token
+
+WAITING = 7
+"""What-ifs: a browser opens six connections to a server."""
+
+
+@pytest.fixture(scope="module")
+def team(stack: Services) -> tuple[str, str]:
+    """An owner's token, and a connection."""
+    token = make_token(["read", "write", "admin"])
+    return token, analysed(stack, token)
+
+
+@pytest.fixture
+def tabs(stack: Services, team: tuple[str, str], page: Page) -> Iterator[BrowserContext]:
+    """Of a browser that has signed in, with one tab."""
+    assert page.context.browser is not None
+    context = page.context.browser.new_context(viewport=page.viewport_size)
+    context.set_default_timeout(30_000)
+    sign_in(context.new_page(), stack, "/captures", team[0])
+    yield context
+    context.close()
+
+
+def sign_in(page: Page, stack: Services, address: str, token: str) -> None:
+    page.goto(stack.address + address)
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_role("button", name="sign out")).to_be_visible()
+
+
+def streams(page: Page) -> list[str]:
+    """Requests for events, as they come."""
+    found: list[str] = []
+    page.on("request", lambda r: found.append(r.url) if "/events" in r.url else None)
+    return found
+
+
+def test_what_waits_does_not_block_the_page(stack: Services, team: tuple[str, str], tabs: BrowserContext) -> None:
+    """Nor two tabs: all of them have one stream together."""
+    token, connection = team
+    stop_process(stack.processes.pop("worker"))
+    try:
+        for repeat in range(2, 2 + WAITING):
+            wanted = json.dumps({"algorithm": "cubic", "repeat": repeat}).encode()
+            post(stack, token, f"/v1/connections/{connection}/whatifs", wanted)
+        second = tabs.pages[0]
+        second.goto("about:blank")
+        first = tabs.new_page()
+        asked_for = streams(first), streams(second)
+        for tab in (first, second):
+            tab.goto(f"{stack.address}/connections/{connection}")
+            expect(tab.get_by_test_id("whatif")).to_have_count(WAITING)
+            expect(tab.locator("[data-testid=whatif][data-state=queued]")).to_have_count(WAITING)
+        for tab in (first, second):
+            tab.get_by_role("link", name="captures", exact=True).first.click()
+            expect(tab.get_by_test_id("capture")).to_have_count(1)
+        assert [len(a) for a in asked_for] == [1, 0]
+        post(stack, token, "/v1/captures?filename=new.pcap", b"new", "application/vnd.tcpdump.pcap")
+        for tab in (first, second):
+            expect(tab.get_by_test_id("capture")).to_have_count(2)
+        first.close()  # the tab that read the stream for the other one, too
+        post(stack, token, "/v1/captures?filename=newer.pcap", b"newer", "application/vnd.tcpdump.pcap")
+        expect(second.get_by_test_id("capture")).to_have_count(3)
+        assert len(asked_for[1]) == 1
+    finally:
+        for whatif in get(stack, token, f"/v1/connections/{connection}/whatifs")["items"]:
+            asked(stack, token, f"/v1/whatifs/{whatif['id']}", None, "DELETE")
+        stack.start_worker(concurrency=1)
+
+
+def test_what_others_do_is_shown(stack: Services, team: tuple[str, str], tabs: BrowserContext) -> None:
+    token, connection = team
+    page = tabs.pages[0]
+    troubles: list[str] = []
+    page.on("pageerror", lambda e: troubles.append(str(e)))
+    page.on("console", lambda m: troubles.append(m.text) if m.type == "error" else None)
+    expect(page.get_by_test_id("capture").first).to_be_visible()
+    there = page.get_by_test_id("capture").count()
+    body = (CAPTURES / "mptcp-two-subflows.pcap").read_bytes()
+    capture = post(stack, token, "/v1/captures?filename=theirs.pcap", body, "application/vnd.tcpdump.pcap")["id"]
+    row = page.get_by_test_id("capture").filter(has_text="theirs.pcap")
+    wait_for("the analysis", lambda: get(stack, token, f"/v1/captures/{capture}")["state"] == "done")
+    expect(row).to_have_attribute("data-state", "done")
+    expect(page.get_by_test_id("total")).to_have_text(str(there + 1))
+    asked(stack, token, f"/v1/captures/{capture}", json.dumps({"add_tags": {"site": "oslo"}}).encode(), "PATCH")
+    expect(row).to_contain_text("site=oslo")
+    asked(stack, token, f"/v1/captures/{capture}", None, "DELETE")
+    expect(row).to_have_count(0)
+    expect(page.get_by_test_id("total")).to_have_text(str(there))
+
+    page.goto(f"{stack.address}/connections/{connection}")
+    expect(page.get_by_test_id("chart")).to_be_visible()
+    post(stack, token, f"/v1/connections/{connection}/replays", json.dumps({"algorithm": "lia"}).encode())
+    expect(page.locator("[data-testid=algorithm][data-label=lia]")).to_be_visible()
+    check = json.dumps({"connection": connection, "algorithm": "tccc"}).encode()
+    post(stack, token, "/v1/model-checks", check)
+    expect(page.get_by_test_id("connection-check")).to_have_count(1)
+    wanted = {"selection": {"connection_ids": [connection]}, "algorithms": ["olia"], "repeat": 2}
+    post(stack, token, "/v1/whatifs", json.dumps(wanted).encode())
+    expect(page.locator("[data-testid=whatif][data-label=olia]")).to_have_count(1)
+    page.goto(stack.address)
+    sweep = page.get_by_test_id("sweep")
+    expect(sweep).to_have_count(1)
+    (mine,) = get(stack, token, "/v1/sweeps")["items"]
+    asked(stack, token, f"/v1/sweeps/{mine['id']}", None, "DELETE")
+    expect(sweep).to_have_count(0)
+    assert troubles == []
+
+
+def test_a_member_who_was_removed_sees_nothing_more(
+    stack: Services, team: tuple[str, str], tabs: BrowserContext
+) -> None:
+    """Without doing anything: the stream ends, and the page asks why."""
+    token, _ = team
+    mine = get(stack, token, "/v1/teams/me")["id"]
+    member = asked(
+        stack, token, f"/v1/teams/{mine}/members", json.dumps({"name": str(uuid.uuid4()), "role": "viewer"}).encode()
+    )["id"]
+    made = {"name": "laptop", "member_id": member, "scopes": ["read"]}
+    theirs = asked(stack, token, f"/v1/teams/{mine}/tokens", json.dumps(made).encode())["token"]
+    page = tabs.pages[0]
+    page.get_by_role("button", name="sign out").click()
+    sign_in(page, stack, "/captures", theirs)
+    expect(page.get_by_test_id("capture").first).to_be_visible()
+    expect(page.get_by_role("checkbox")).to_have_count(0)  # a viewer can do nothing with what is chosen
+    asked(stack, token, f"/v1/teams/{mine}/members/{member}", None, "DELETE")
+    expect(page.get_by_test_id("has-ended")).to_contain_text("revoked or has expired")
+
+
+def test_a_tab_that_nobody_looks_at_takes_no_part(stack: Services, team: tuple[str, str], tabs: BrowserContext) -> None:
+    """It ends its stream after a while, and reads everything again when somebody comes back."""
+    token, _ = team
+    page = tabs.new_page()
+    tabs.pages[0].goto("about:blank")
+    page.clock.install()
+    asked_for = streams(page)
+    page.goto(f"{stack.address}/captures")
+    expect(page.get_by_test_id("capture").first).to_be_visible()
+    there = page.get_by_test_id("capture").count()
+    wait_for("the stream", lambda: len(asked_for) == 1)
+
+    def become(state: str) -> None:
+        page.evaluate(
+            "state => { Object.defineProperty(document, 'visibilityState', {value: state, configurable: true});"
+            " document.dispatchEvent(new Event('visibilitychange')); }",
+            state,
+        )
+
+    become("hidden")
+    with page.expect_event("requestfailed", lambda r: "/v1/events" in r.url):
+        page.clock.fast_forward(61_000)
+    post(stack, token, "/v1/captures?filename=meanwhile.pcap", b"meanwhile", "application/vnd.tcpdump.pcap")
+    become("visible")
+    expect(page.get_by_test_id("capture")).to_have_count(there + 1)
+    assert len(asked_for) == 2
