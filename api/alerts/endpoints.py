@@ -9,6 +9,7 @@ from api import exports
 from api.alerts import service
 from api.alerts.schemas import AlertChange, AlertIn, AlertOut
 from api.bodies import Route
+from api.events import STREAM, Events, streamed
 from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
 
@@ -45,6 +46,15 @@ async def export(
         lambda s, cursor, size: service.find(s, caller, cursor=cursor, limit=size),
         limit,
     )
+
+
+@router.get("/events", response_class=StreamingResponse, responses=STREAM)
+async def events(session: Session, caller: Reader, poller: Events) -> StreamingResponse:
+    """Server-sent events, of `alerts`, all alerts of the team as GET /v1/alerts has them, and `messages`, a text for
+    each webhook: the first at once, then one when an alert is made, changed, evaluated or removed, or a message made or
+    posted. The server ends the stream after ten minutes."""
+    first = (await service.progress(session, {caller.team_id}))[caller.team_id]
+    return streamed(poller, service.progress, caller.team_id, first, caller)
 
 
 @router.get("/{alert_id}")

@@ -154,3 +154,12 @@ class AlertOut(Schema):
     """Its latest message; given_up: the receiver did not take it."""
     delivery_error: str | None
     """Why the latest message was not taken at the last attempt; null: it was, or there is none."""
+
+
+class AlertsNow(Schema):
+    """What an event tells."""
+
+    alerts: list[AlertOut]
+    """All of the team, oldest first."""
+    messages: dict[uuid.UUID, str]
+    """For each webhook a text that is another one when its messages have changed."""

@@ -1,23 +1,24 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import audit, limits
 from api.aggregates import measures
 from api.alerts import messages
-from api.alerts.schemas import AlertChange, AlertIn, AlertOut
+from api.alerts.schemas import AlertChange, AlertIn, AlertOut, AlertsNow
 from api.errors import NotFound, Unprocessable
+from api.events import Progress
 from api.pages import Keyset, Page
 from api.security import Caller
 from api.webhooks import service as webhooks
-from store.models import Alert, Delivery
+from store.models import Alert, Delivery, Team, Webhook
 from store.settings import settings
 
 _OLDEST_FIRST = Keyset((Alert.created_at, Alert.id))
@@ -57,6 +58,27 @@ async def find(session: AsyncSession, caller: Caller, *, cursor: str | None, lim
     alerts = [row[0] for row in page.items]
     latest = await _latest(session, alerts)
     return Page(items=[_out(a, latest.get(a.id)) for a in alerts], next_cursor=page.next_cursor)
+
+
+async def progress(session: AsyncSession, teams: Collection[uuid.UUID]) -> dict[uuid.UUID, Progress]:
+    """All alerts of each of these teams. It has no end: others may be made."""
+    there = (await session.scalars(select(Team.id).where(Team.id.in_(teams)))).all()
+    now = {team: AlertsNow(alerts=[], messages={}) for team in there}
+    rows = await session.scalars(select(Alert).where(Alert.team_id.in_(there)).order_by(Alert.created_at, Alert.id))
+    alerts = rows.all()
+    latest = await _latest(session, alerts)
+    for alert in alerts:
+        now[alert.team_id].alerts.append(_out(alert, latest.get(alert.id)))
+    for row in await session.execute(_messages().where(Webhook.team_id.in_(there))):
+        now[row.team_id].messages[row.id] = row.state
+    return {team: Progress(shown.model_dump(mode="json"), has_ended=False) for team, shown in now.items()}
+
+
+def _messages() -> Select[Any]:
+    """Team, id, and the state of the messages of each webhook: a message was made, is being posted, was posted."""
+    newest = select(func.max(Delivery.created_at)).where(Delivery.webhook_id == Webhook.id).scalar_subquery()
+    state = func.concat_ws(" ", newest, Webhook.fence, Webhook.lease_until)
+    return select(Webhook.team_id, Webhook.id, func.md5(state).label("state"))
 
 
 async def _load(session: AsyncSession, caller: Caller, alert_id: uuid.UUID, *, lock: bool = False) -> Alert:

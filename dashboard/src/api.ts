@@ -13,6 +13,11 @@ export type Member = schemas.MemberOut;
 export type Token = schemas.TokenOut;
 export type TokenMade = schemas.TokenMade;
 export type Alert = schemas.AlertOut;
+// What an event of /v1/alerts/events tells. messages: for each webhook a text that is another one when its messages have changed.
+export interface AlertsNow {
+  alerts: Alert[];
+  messages: Record<string, string>;
+}
 export type Webhook = schemas.WebhookOut;
 export type WebhookMade = schemas.WebhookMade;
 export type Delivery = schemas.DeliveryOut;
@@ -189,7 +194,6 @@ export const api = {
     ask("delete", "/v1/teams/{team_id}/tokens/{token_id}", { path: { team_id, token_id } }),
   audit: (team_id: string, action?: schemas.AuditEventOut["action"], cursor?: string) =>
     ask("get", "/v1/teams/{team_id}/audit", { path: { team_id }, query: { action, cursor } }),
-  alerts: () => ask("get", "/v1/alerts", { query: { limit: 500 } }),
   makeAlert: (alert: schemas.AlertIn) => ask("post", "/v1/alerts", { body: alert }),
   changeAlert: (alert_id: string, to: schemas.AlertChange) => ask("patch", "/v1/alerts/{alert_id}", { path: { alert_id }, body: to }),
   removeAlert: (alert_id: string) => ask("delete", "/v1/alerts/{alert_id}", { path: { alert_id } }),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from deploy.run import Services
 from tests.acceptance.test_every_page import hold
@@ -58,12 +59,11 @@ def test_an_alert_is_made_and_fires(stack: Services, page: Page) -> None:
     page.get_by_label("by the time of").select_option("uploaded")
     page.get_by_test_id("threshold").fill("0")
     page.get_by_test_id("alert-webhook").select_option(label="pager")
-    page.get_by_test_id("make-alert").click()
+    page.get_by_test_id("save-alert").click()
     row = page.get_by_test_id("alert")
     expect(row).to_contain_text("number of values of goodput in the last day is above 0")
     expect(row).to_have_attribute("data-state", "new")
     evaluated()
-    page.reload()
     expect(row).to_have_attribute("data-state", "firing")
     expect(row).to_contain_text("waiting")
     page.get_by_test_id("webhook").locator("summary").click()
@@ -74,5 +74,55 @@ def test_an_alert_is_made_and_fires(stack: Services, page: Page) -> None:
     row.get_by_role("link").click()
     expect(page.get_by_test_id("connection").first).to_be_visible()
     page.go_back()
-    page.get_by_role("button", name="switch the lab is there off").click()
+
+    edited_by_keys(page, row)
+    page.get_by_role("button", name="switch the lab was there off").click()
     expect(row).to_have_attribute("data-state", "off")
+    edit = page.get_by_role("button", name="edit the lab was there")
+    edit.click()
+    address = page.url.removeprefix(stack.address)
+    team = get(stack, token, "/v1/teams/me")["id"]
+    wanted = json.dumps({"name": "reads", "scopes": ["read"]}).encode()
+    viewer = post(stack, token, f"/v1/teams/{team}/tokens", wanted)["token"]
+    page.context.clear_cookies()
+    sign_in(stack, page, viewer, address)
+    expect(row).to_contain_text("the lab was there")
+    for offered in (edit, page.get_by_test_id("alert-form"), page.get_by_role("heading", name="New alert")):
+        expect(offered).to_have_count(0)
+
+
+def edited_by_keys(page: Page, row: Locator) -> None:
+    """The alert fires; its form is opened, left, and opened again without the mouse."""
+    edit = page.get_by_role("button", name="edit the lab is there")
+    name, threshold = page.get_by_test_id("alert-name"), page.get_by_test_id("threshold")
+    edit.focus()
+    page.keyboard.press("Enter")
+    expect(name).to_be_focused()
+    expect(threshold).to_have_value("0")
+    expect(page.get_by_test_id("statistic")).to_have_value("count")
+    expect(page.get_by_test_id("alert-filters")).to_contain_text("tag: site=lab")
+    expect(page.get_by_test_id("save-alert")).to_be_disabled()
+    name.fill("thrown away")
+    page.keyboard.press("Escape")
+    expect(edit).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(name).to_have_value("the lab is there")
+    name.fill("the lab was there")
+    expect(page.get_by_test_id("ends")).not_to_be_attached()
+    threshold.fill("1e9")
+    expect(page.get_by_test_id("ends")).to_contain_text("It fires now")
+    page.get_by_test_id("filter-field").select_option("port")
+    page.get_by_test_id("filter-value").fill("65536")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("alert-filters")).to_contain_text("port: 65536")
+    hold(page, "alerts-edit", "Alerts")
+    page.get_by_test_id("save-alert").press("Enter")
+    expect(page.get_by_test_id("form-error")).to_contain_text("port")
+    page.get_by_role("button", name="remove the filter port: 65536").press("Enter")
+    page.get_by_test_id("save-alert").press("Enter")
+    expect(row).to_contain_text("the lab was there")
+    expect(row).to_contain_text("is above 1,000,000,000")
+    expect(row).to_have_attribute("data-state", "new")
+    page.get_by_test_id("webhook").locator("summary").press("Enter")
+    expect(page.get_by_test_id("delivery").first).to_contain_text("alert.resolved")
+    expect(page.get_by_test_id("save-alert")).to_have_text("make")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
@@ -19,11 +19,13 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import delete, func, update
+from sqlalchemy import delete, func, select, update
 
 from alerts.delivery import deliver_next, forget
 from alerts.evaluation import evaluate_next
 from alerts.network import Guarded
+from api.alerts import service
+from api.events import Poller, Progress
 from deploy.run import CHECKOUT
 from store.database import engine
 from store.destinations import Policy
@@ -154,6 +156,13 @@ def one(client: TestClient, made: dict[str, Any]) -> dict[str, Any]:
 
 def deliveries(client: TestClient, hook: dict[str, Any]) -> list[dict[str, Any]]:
     return list(client.get(f"/v1/webhooks/{hook['id']}/deliveries").json()["items"])
+
+
+def bodies(hook: dict[str, Any]) -> list[str]:
+    """Of the webhook's messages, the latest first."""
+    its = select(Delivery.body).where(Delivery.webhook_id == uuid.UUID(hook["id"]))
+    with engine().begin() as connection:
+        return list(connection.scalars(its.order_by(Delivery.created_at.desc())))
 
 
 def verifier() -> Callable[[str, dict[str, str], bytes], bool]:
@@ -407,6 +416,104 @@ def test_a_changed_or_removed_alert_is_over(
     ]  # fmt: skip
 
 
+def test_a_changed_alert_that_fires_begins_anew(
+    client: TestClient, receiver: Receiver, evaluate: Step, deliver: Step
+) -> None:
+    """The webhook that was told of it hears that it is over; where the new rule holds, the new one hears of that."""
+    hooks = [webhook(client, receiver.url, name) for name in ("old", "new")]
+    made = alert(client, condition="below", threshold=1, webhook_id=hooks[0]["id"])
+    assert evaluate()
+    fired = one(client, made)
+    wanted = {"threshold": 2, "in_a_row": 2, "webhook_id": hooks[1]["id"], "interval_s": 600}
+    changed = client.patch(f"/v1/alerts/{made['id']}", json=wanted).json()
+    nothing_known = {
+        "state": "new", "since": changed["since"], "firing_since": None, "value": None, "connections": None,
+        "evaluated_at": None, "delivery": "waiting",
+    }  # fmt: skip
+    assert changed == fired | wanted | nothing_known
+    assert changed["since"] > fired["since"]
+    states = []
+    for _ in range(2):
+        assert evaluate()
+        states.append(one(client, made)["state"])
+    assert states == ["pending", "firing"]
+    while deliver():
+        receiver.next()
+    told = [[json.loads(body) for body in bodies(hook)] for hook in hooks]
+    assert [[(b["type"], b["data"]["reason"], b["data"]["threshold"]) for b in reversed(of)] for of in told] == [
+        [("alert.firing", "condition", 1), ("alert.resolved", "changed", 1)],
+        [("alert.firing", "condition", 2)],
+    ]
+
+
+def test_a_change_without_one_ends_nothing(client: TestClient, evaluate: Step) -> None:
+    made = alert(client, condition="below", threshold=1, filters="kind=tcp")
+    assert evaluate()
+    fired = one(client, made)
+    same = {n: fired[n] for n in ("measure", "statistic", "filters", "threshold", "window_s", "webhook_id")}
+    assert client.patch(f"/v1/alerts/{made['id']}", json=same).json() == fired
+    assert client.patch(f"/v1/alerts/{made['id']}", json={"interval_s": 600}).json() == fired | {"interval_s": 600}
+
+
+def test_events_tell_of_every_change(client: TestClient, receiver: Receiver, application: TestClient) -> None:
+    team = uuid.UUID(client.get("/v1/teams/me").json()["id"])
+    hook = webhook(client, receiver.url)
+
+    async def asked(what: Callable[..., Any], *given: Any, **wanted: Any) -> Any:
+        return await asyncio.to_thread(what, *given, **wanted)
+
+    async def told(stream: AsyncIterator[str]) -> dict[str, Any]:
+        event = await asyncio.wait_for(anext(stream), 30)
+        return dict(json.loads(event.split("data: ")[1]))
+
+    async def watch() -> None:
+        poller = Poller()
+        polls = asyncio.create_task(poller.run())
+        stream = poller.changes(service.progress, team, Progress({}, has_ended=False))
+        assert await told(stream) == {}
+        seen = await told(stream)
+        assert (seen["alerts"], list(seen["messages"])) == ([], [hook["id"]])
+
+        async def after(what: Any, is_there: Callable[[dict[str, Any]], bool]) -> None:
+            nonlocal seen
+            before, _ = seen, await what
+            seen = await told(stream)
+            while not is_there(seen):
+                seen = await told(stream)
+            assert seen != before
+
+        made = await asked(alert, client, name="one", condition="below", threshold=1, webhook_id=hook["id"])
+        url = f"/v1/alerts/{made['id']}"
+        await after(asyncio.sleep(0), lambda now: now["alerts"] == [made])
+        await after(asked(client.patch, url, json={"name": "two"}), lambda now: now["alerts"][0]["name"] == "two")
+        unposted = seen["messages"]
+        await after(
+            evaluate_next(), lambda now: [(a["state"], a["delivery"]) for a in now["alerts"]] == [("firing", "waiting")]
+        )
+        assert seen["alerts"] == (await asked(client.get, "/v1/alerts")).json()["items"]
+        assert seen["messages"] != unposted
+        assert (await asked(client.delete, url)).status_code == 204
+        posted = seen["messages"]
+        await after(asyncio.sleep(0), lambda now: now["alerts"] == [])
+        await after(asked(client.post, f"/v1/webhooks/{hook['id']}/test"), lambda now: now["messages"] != posted)
+        polls.cancel()
+
+    assert application.portal is not None
+    application.portal.call(watch)
+
+
+def test_the_stream_is_of_the_callers_team(
+    client: TestClient, other: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.events._LONGEST_S", -1.0)  # it ends after the first event
+    made = alert(client)
+    for asks, its in ((client, [made]), (other, [])):
+        answer = asks.get("/v1/alerts/events")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        (event,) = answer.text.split("\n\n")[:-1]
+        assert json.loads(event.split("data: ")[1]) == {"alerts": its, "messages": {}}
+
+
 def test_what_cannot_be_evaluated_says_why(client: TestClient, evaluate: Step) -> None:
     made = alert(client, condition="below", threshold=1)
     assert evaluate()
@@ -424,6 +531,8 @@ def test_roles_and_other_teams(client: TestClient, other: TestClient, client_for
     team = client.get("/v1/teams/me").json()["id"]
     wanted = {"name": "reads", "scopes": ["read"]}
     viewer = client_for(client.post(f"/v1/teams/{team}/tokens", json=wanted).json()["token"])
+    for asks, status in ((viewer, 403), (other, 404), (client, 200)):
+        assert asks.patch(f"/v1/alerts/{made['id']}", json={"name": "y", "threshold": 7}).status_code == status
     assert viewer.get("/v1/alerts").json()["items"] == [one(client, made)]
     (seen,) = viewer.get("/v1/webhooks").json()
     assert (seen["url"], seen["host"]) == (None, f"{NAME}:{receiver.port}"), "the address may hold a secret"
@@ -435,8 +544,10 @@ def test_roles_and_other_teams(client: TestClient, other: TestClient, client_for
     assert one(client, made)["webhook_id"] is None
     log = client.get(f"/v1/teams/{team}/audit").json()["items"]
     assert [e["detail"].get("what") for e in log if e["object_id"] in (hook["id"], made["id"])] == [
-        "webhook", "alert made", "webhook made",
+        "webhook", "alert changed", "alert made", "webhook made",
     ]  # fmt: skip
+    (changed,) = (e for e in log if e["detail"].get("what") == "alert changed")
+    assert (changed["object_name"], changed["detail"]["fields"]) == ("y", "name, threshold")
     assert "s3cret" not in json.dumps(log)
 
 
@@ -456,9 +567,11 @@ def test_roles_and_other_teams(client: TestClient, other: TestClient, client_for
 )
 def test_wrong_alerts_are_refused(client: TestClient, wanted: dict[str, Any], reason: str) -> None:
     given = {"name": "x", "measure": "rtt_us", "threshold": 1, **wanted}
-    refused = client.post("/v1/alerts", json=given)
-    assert refused.status_code == 422
-    assert reason in refused.text
+    made = alert(client)
+    for refused in (client.post("/v1/alerts", json=given), client.patch(f"/v1/alerts/{made['id']}", json=wanted)):
+        assert refused.status_code == 422
+        assert reason in refused.text
+    assert one(client, made) == made
 
 
 def test_a_team_has_so_many(client: TestClient, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
