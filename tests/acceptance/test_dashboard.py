@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 import re
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -12,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+import rewindow
 from deploy.run import CHECKOUT, Services, stop_process, wait_for
 from rewindow.conformance import step_logs
 from tests.conftest import CAPTURES, steps_taken
@@ -292,6 +295,47 @@ def test_what_is_wrong_with_a_capture_is_shown(page: Page, tmp_path: Path) -> No
     expect(page.get_by_test_id("finding-time").locator(".life").first).to_be_visible()
     expect(page.get_by_test_id("verdict").first).to_be_visible()
     page.screenshot(path=SCREENSHOTS / "quality.png")
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_what_is_unreliable_is_hatched_while_its_subflow_lasts(page: Page, tmp_path: Path) -> None:
+    """The capture lacks data of the second subflow, which ends before the first one does."""
+    whole = (CAPTURES / "mptcp-two-subflows.pcap").read_bytes()
+    left, at, second = bytearray(whole[:24]), 24, 47667
+    for place in itertools.count():
+        if at >= len(whole):
+            break
+        end = at + 16 + struct.unpack_from("<I", whole, at + 8)[0]
+        is_second = second in struct.unpack_from("!HH", whole, at + 16 + 20)  # raw IPv4 without options
+        if not is_second or not (4000 < place < 4300 or place > 7000):
+            left += whole[at:end]
+        at = end
+    path = tmp_path / "lacking.pcap"
+    path.write_bytes(left)
+    with rewindow.open(path) as capture:
+        found = capture.replay(["newreno"])
+    (connection,) = (c for c in found.connections if c.kind == "mptcp")
+    (lacking,) = (s for s in connection.subflows if "unseen_data" in s.quality)
+    acks = [
+        a
+        for a in found.acks.select(["connection", "subflow", "time_ns"]).to_pylist()
+        if a["connection"] == connection.id
+    ]
+    first_ns, end_ns = acks[0]["time_ns"], acks[-1]["time_ns"]
+    last_ns = max(a["time_ns"] for a in acks if a["subflow"] == lacking.id)
+    assert first_ns < lacking.first_unseen_ns < last_ns < end_ns - 1e9
+    since, until = ((t - first_ns) / 1e9 for t in (lacking.first_unseen_ns, last_ns))
+
+    page.get_by_role("link", name="captures").first.click()
+    page.get_by_test_id("file").set_input_files(path)
+    page.get_by_test_id("capture").get_by_role("link", name="lacking.pcap").click()
+    page.locator("[data-testid=connection][data-kind=mptcp] a").first.click()
+    chart = page.get_by_test_id("chart")
+    span = re.compile(rf"^window {since:.3f} {until:.3f}(;|$)")
+    expect(chart).to_have_attribute("data-doubts", span)
+    expect(page.get_by_test_id("doubts")).to_contain_text(f"unreliable: from {since:.2f} to {until:.2f} s, data was")
+    page.get_by_test_id("subflow").nth(lacking.id).click()
+    expect(chart).to_have_attribute("data-doubts", "")
     assert page.troubles == []  # type: ignore[attr-defined]
 
 

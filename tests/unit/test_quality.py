@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import rewindow
+from deploy.run import CHECKOUT
 from rewindow.core import lib, name_of
 from rewindow.findings import quality
 from rewindow.findings.senders import judged
+from rewindow.findings.tables import _WHATS
 from tests.packets import ACK, FIN, Trace, sack
 from tests.unit.test_linux_senders import recovered_from_ten
 from tests.unit.test_senders import ack, segment
@@ -23,6 +26,17 @@ REWINDOW = Path(sys.executable).parent / "rewindow"
 def test_every_oddity_has_a_meaning() -> None:
     names = [name_of(lib.rw_oddity_name, i) for i in range(lib.RW_ODDITY_COUNT)]
     assert set(names) <= quality.KINDS.keys()
+
+
+def test_the_chart_knows_what_each_finding_concerns() -> None:
+    """Of findings about subflows; those about captures are not drawn."""
+    text = (CHECKOUT / "dashboard" / "src" / "chart" / "doubts.ts").read_text()
+    told = re.findall(r'^  (\w+): { parts: \[(.*)\], words: "(.*)" }', text, re.MULTILINE)
+    drawn = {"windows": "window", "in_flight": "window", "rtt": "rtt"}
+    parts = {what: sorted({drawn[u] for u in quality.KINDS[what].unreliable if u in drawn}) for what in _WHATS}
+    assert {what: (sorted(re.findall(r"\w+", its)), words) for what, its, words in told} == {
+        what: (its, quality.KINDS[what].meaning) for what, its in parts.items() if its
+    }
 
 
 def conversation(
