@@ -3,6 +3,7 @@ import type { ModelCheck } from "./api";
 export function si(value: number | null | undefined, unit: string): string {
   if (value === null || value === undefined) return "–";
   for (const [factor, prefix] of [
+    [1e12, "T"],
     [1e9, "G"],
     [1e6, "M"],
     [1e3, "k"],
