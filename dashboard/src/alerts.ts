@@ -2,7 +2,7 @@
 import type { Alert } from "./api";
 import { filtersOf, type Query } from "./filters";
 import { count } from "./format";
-import { MEASURES } from "./measures";
+import { known } from "./measures";
 
 export const STATISTICS: Record<Alert["statistic"], string> = {
   p50: "median",
@@ -20,7 +20,7 @@ export const STATISTICS: Record<Alert["statistic"], string> = {
 export const CONDITIONS: Record<Alert["condition"], string> = { above: "is above", below: "is below", rises: "rises by more than", falls: "falls by more than", changes: "changes by more than" };
 export const WINDOWS = { 3600: "hour", 21600: "6 hours", 86400: "day", 604800: "week", 2419200: "4 weeks" };
 export const INTERVALS = { 60: "minute", 300: "5 minutes", 900: "15 minutes", 3600: "hour", 86400: "day" };
-const UNITS: Record<string, string> = { goodput_bps: "bit/s", completion_short_s: "s", completion_long_s: "s", rtt_us: "µs" };
+const UNITS: Record<string, string> = { goodput_bps: "bit/s", completion_short_s: "s", completion_long_s: "s", rtt_us: "µs", window: "segments" };
 const TIMES = ["from", "to", "since", "until"];
 
 type Rule = Pick<Alert, "measure" | "statistic" | "condition">;
@@ -28,10 +28,10 @@ type Rule = Pick<Alert, "measure" | "statistic" | "condition">;
 // Seconds, as one of these choices calls them.
 export const lasting = (s: number, choices: Record<number, string>): string => choices[s] ?? `${count(s)} s`;
 
-export const wordsOf = (name: string) => MEASURES.find((m) => m.name === name)?.words ?? name;
+export const wordsOf = (name: string) => known(name)?.words ?? name;
 
 export const unitOf = (a: Rule): string =>
-  ["rises", "falls", "changes"].includes(a.condition) ? "%" : ["count", "unreliable_share"].includes(a.statistic) ? "" : (UNITS[a.measure] ?? "");
+  ["rises", "falls", "changes"].includes(a.condition) ? "%" : ["count", "unreliable_share"].includes(a.statistic) ? "" : (UNITS[a.measure.split(":")[0] ?? ""] ?? "");
 
 // The filters of the address or of an alert; which time they are about its window says.
 export const filtersIn = (query: URLSearchParams): Query => Object.fromEntries(Object.entries(filtersOf(query)).filter(([n]) => !TIMES.includes(n)));

@@ -325,7 +325,7 @@ def test_two_selections_are_compared(stack: Services, team: str, signed_in: Page
 
 
 def test_measures_of_an_algorithm(stack: Services, team: str, signed_in: Page) -> None:  # noqa: F811
-    """Replayed windows, in the grid and over time."""
+    """Replayed windows, in the grid and over time; a trend leads to an alert on the same measure."""
     page = signed_in
     page.goto(f"{stack.address}/?rows=kind&columns=site&unreliable=counted")
     page.get_by_test_id("grid-measure").select_option("window")
@@ -339,4 +339,11 @@ def test_measures_of_an_algorithm(stack: Services, team: str, signed_in: Page) -
     assert sorted(number(c.locator("span").inner_text()) for c in cells.all()) == counts
     trend = page.locator("[data-testid=trend][data-measure='window:cubic']")
     expect(trend).to_have_attribute("data-count", str(found["total"]["count"]))
+    trend.get_by_role("link", name="alert me").click()
+    expect(page.get_by_test_id("measure")).to_have_value("window")
+    expect(page.get_by_test_id("measure-algorithm")).to_have_value("cubic")
+    page.get_by_test_id("measure").select_option("fair_share_ratio")
+    assert query(page)["measure"] == ["fair_share_ratio"]
+    page.get_by_test_id("measure").select_option("harm")
+    expect(page.get_by_test_id("measure-algorithm").locator("option").first).to_have_text("any")
     assert page.troubles == []  # type: ignore[attr-defined]
