@@ -106,7 +106,8 @@ def follows(operation: Any) -> bool:
 
 def follows_or_deletes(operation: Any) -> bool:
     """What is deleted, or revoked, is not there for the next operation."""
-    return operation.method.upper() == "DELETE" or follows(operation)
+    deletes = operation.method.upper() == "DELETE" or str(operation.path).endswith("/deletions")
+    return deletes or follows(operation)
 
 
 def follows_the_team(operation: Any) -> bool:
