@@ -78,7 +78,8 @@ export function heldRows(list: string, now: () => number): number {
 
 const PATIENCE_MS = 10_000; // for what the page loads
 
-// Scrolls to where the reader was, as soon as the page is as high as it was; the reader's own scrolling ends that.
+// Scrolls to where the reader was, each time that the page grows: what is loaded last may stand above that place. The reader's own
+// scrolling ends that.
 export function backToPlace() {
   const place = route.isReturn ? places.get(current) : undefined;
   if (!place) return;
@@ -86,7 +87,6 @@ export function backToPlace() {
   const there = () => {
     if (current !== key) return stop();
     scrollTo(0, place.scroll);
-    if (document.documentElement.scrollHeight - innerHeight >= place.scroll) stop();
   };
   const grows = new ResizeObserver(there);
   const timer = setTimeout(stop, PATIENCE_MS);
