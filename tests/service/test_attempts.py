@@ -441,13 +441,16 @@ def sessions_of_attempts() -> int:
         return int(connection.scalar(text(query)) or 0)
 
 
-def lease_ran_out(job: uuid.UUID) -> bool:
-    """False: a worker that stopped within its heartbeat has the row, until PostgreSQL ends its transaction."""
+def hangs(process: subprocess.Popen[str], job: uuid.UUID) -> bool:
+    """Stops a worker, and lets its lease run out. False: it would have hung within its heartbeat, which holds the row
+    until PostgreSQL ends all its transactions; it goes on."""
+    os.kill(process.pid, signal.SIGSTOP)
     try:
         age(job, lease_until=func.now() - timedelta(seconds=1))
     except OperationalError as e:
         if not isinstance(e.orig, LockNotAvailable):
             raise
+        os.kill(process.pid, signal.SIGCONT)
         return False
     return True
 
@@ -460,8 +463,7 @@ def test_a_worker_that_hangs_while_it_stores_is_succeeded(
 
     capture, job = upload_bytes(client, many)
     with subprocess_that_stores(job, services) as process:
-        os.kill(process.pid, signal.SIGSTOP)
-        wait_for("a heartbeat that it stopped in to be ended", lambda: lease_ran_out(job))
+        wait_for("a moment between its heartbeats", lambda: hangs(process, job))
         assert job in in_transaction(jobs.sweep), "its row is not locked"
         run_jobs()
         assert client.get(f"/v1/captures/{capture}").json()["connections"] == CONNECTIONS

@@ -348,6 +348,7 @@ def test_postgresql_ends_during_a_resumable_upload(
     from api.resumable.pieces import Pieces
 
     outage = contextlib.ExitStack()
+    assert application.get("/readyz").status_code == 200  # it leaves an object of its own
     address, before = begin(client, len(CONTENT)), objects()
     upload = row_of(address).id
 
@@ -419,7 +420,9 @@ def test_redis_ends_during_a_resumable_upload(
     before = queued()
     found = job_of(capture["id"])
     age(found, sent_at=func.now() - timedelta(minutes=2), queued_at=func.now() - timedelta(minutes=2))
-    assert sweep_once() == 1
-    assert queued() == before + 1
+    sent_at = state(found).sent_at
+    assert sweep_once() >= 1, "jobs of other tests may wait, too"
+    assert state(found).sent_at > sent_at
+    assert queued() > before
     run_jobs()
     assert client.get(f"/v1/captures/{capture['id']}").json()["state"] == "failed", "these bytes are no capture"

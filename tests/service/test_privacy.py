@@ -93,6 +93,7 @@ def told_of(who: TestClient, run_jobs: Run, path: Path) -> tuple[Any, Any, set[s
         del oddity["first_offset"]
     for member in (m for group in capture["fairness"] for m in group["members"]):
         del member["connection_id"]
+        addresses |= {member.pop("src"), member.pop("dst")}
     return (capture["summary"], capture["fairness"]), found, addresses
 
 
