@@ -1,6 +1,7 @@
 // What has changed for the team, by one stream of events for all tabs of a browser, which opens only six connections to a server.
 // One tab reads the stream and tells the others; a lock decides which. A page that is neither from https nor from this machine has
 // no locks: there each tab reads a stream of its own. A tab that nobody has looked at for a while takes no part.
+import { onDestroy } from "svelte";
 import { api } from "./api";
 
 export interface Change {
@@ -54,15 +55,18 @@ export function live(kinds: Change["kind"][], changed: (changes: Change[]) => vo
   return () => listeners.delete(listener);
 }
 
-// Calls that come while `read` runs, or soon after it, are one more call of it.
+// Calls that come while `read` runs, or soon after it, are one more call of it. For a component, while it is initialised: once it
+// has gone nothing is read.
 export function gathered(read: () => Promise<unknown>, pause = 500): () => void {
   let isWanted = false;
   let isBusy = false;
+  let isOver = false;
+  onDestroy(() => (isOver = true));
   return async function wanted() {
     isWanted = true;
     if (isBusy) return;
     isBusy = true;
-    while (isWanted) {
+    while (isWanted && !isOver) {
       isWanted = false;
       await read();
       await new Promise((resolve) => setTimeout(resolve, pause));

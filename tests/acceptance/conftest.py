@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 
 from deploy.run import Services, stop_process
 
@@ -29,6 +29,11 @@ def stack(services: Services) -> Iterator[Services]:
                 stop_process(process)
 
 
+def _note(page: Page, message: ConsoleMessage) -> None:
+    if message.type == "error":
+        page.troubles.append(f"{message.text} {message.location['url']}")  # type: ignore[attr-defined]
+
+
 @pytest.fixture(scope="module")
 def page(stack: Services) -> Iterator[Page]:
     with sync_playwright() as playwright:
@@ -39,6 +44,6 @@ def page(stack: Services) -> Iterator[Page]:
         expect.set_options(timeout=30_000)  # it has a limit of its own
         page.troubles = []  # type: ignore[attr-defined]
         page.on("pageerror", lambda e: page.troubles.append(str(e)))  # type: ignore[attr-defined]
-        page.on("console", lambda m: page.troubles.append(m.text) if m.type == "error" else None)  # type: ignore[attr-defined]
+        page.on("console", lambda m: _note(page, m))
         yield page
         browser.close()

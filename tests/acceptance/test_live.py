@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from deploy.run import Services, stop_process, wait_for
 from tests.acceptance.test_page import asked
@@ -89,7 +89,7 @@ def test_what_others_do_is_shown(stack: Services, team: tuple[str, str], tabs: B
     page = tabs.pages[0]
     troubles: list[str] = []
     page.on("pageerror", lambda e: troubles.append(str(e)))
-    page.on("console", lambda m: troubles.append(m.text) if m.type == "error" else None)
+    page.on("console", lambda m: troubles.append(f"{m.text} {m.location['url']}") if m.type == "error" else None)
     expect(page.get_by_test_id("capture").first).to_be_visible()
     there = page.get_by_test_id("capture").count()
     body = (CAPTURES / "mptcp-two-subflows.pcap").read_bytes()
@@ -121,6 +121,34 @@ def test_what_others_do_is_shown(stack: Services, team: tuple[str, str], tabs: B
     asked(stack, token, f"/v1/sweeps/{mine['id']}", None, "DELETE")
     expect(sweep).to_have_count(0)
     assert troubles == []
+
+
+def test_a_page_that_was_left_reads_nothing_more(stack: Services, team: tuple[str, str], tabs: BrowserContext) -> None:
+    """Though it was to read once more what it was reading when the reader left."""
+    token, connection = team
+    page = tabs.pages[0]
+    page.clock.install()
+    page.goto(f"{stack.address}/connections/{connection}")
+    expect(page.get_by_test_id("chart")).to_be_visible()
+    page.evaluate("new BroadcastChannel('rewindow.events').onmessage = () => (window.heard = (window.heard ?? 0) + 1)")
+    held: list[Route] = []
+    page.route(f"**/v1/connections/{connection}", lambda route: held.append(route))
+    for number, algorithm in enumerate(("balia", "ewtcp")):
+        heard = page.evaluate("window.heard ?? 0")
+        post(stack, token, f"/v1/connections/{connection}/replays", json.dumps({"algorithm": algorithm}).encode())
+        page.wait_for_function("before => (window.heard ?? 0) > before", arg=heard)
+        assert len(held) == 1, number
+    page.get_by_role("link", name="captures", exact=True).first.click()
+    expect(page.get_by_test_id("capture").first).to_be_visible()
+    asked_for: list[str] = []
+    page.on("request", lambda r: asked_for.append(r.url) if "/v1/connections/" in r.url else None)
+    with page.expect_event("requestfinished", lambda r: r.url.endswith(connection)):
+        held[0].continue_()
+    page.evaluate("new Promise((resolve) => requestAnimationFrame(resolve))")
+    page.clock.run_for(5000)
+    page.reload()
+    expect(page.get_by_test_id("capture").first).to_be_visible()
+    assert asked_for == []
 
 
 def test_a_member_who_was_removed_sees_nothing_more(
