@@ -227,10 +227,10 @@ def _aggregate(key: list[str | None], row: Any, histogram: bool) -> AggregateOut
     )
 
 
-def _ranked(rows: Any, names: Sequence[str], limit: int, order: str) -> Select[Any]:
+def _ranked(rows: Any, names: Sequence[str], limit: int, order: str, containing: str | None = None) -> Select[Any]:
     """For each dimension the `limit` first values of it. rows: `is_baseline` and a column for each dimension.
 
-    order: what the values are sorted by, largest first: `n` or `difference`.
+    order: what the values are sorted by, largest first: `n` or `difference`. containing: only values with this text.
     """
     keys = [rows.c[f"key{place}"] for place in range(len(names))]
     which = func.grouping(*keys).label("which")
@@ -259,14 +259,17 @@ def _ranked(rows: Any, names: Sequence[str], limit: int, order: str) -> Select[A
     of = shared.subquery("shared")
     difference = func.abs(of.c.selection_share - of.c.baseline_share)
     first = of.c.selection if order == "n" else difference
-    ranked = select(
+    placed = select(
         *of.c,
         func.row_number()
         .over(partition_by=of.c.which, order_by=[first.desc(), of.c.selection.desc(), of.c.value.asc().nulls_last()])
         .label("place"),
         func.count().over(partition_by=of.c.which).label("distinct"),
         (func.sum(difference).over(partition_by=of.c.which) / 2).label("distance"),
-    ).subquery("ranked")
+    )
+    if containing is not None:
+        placed = placed.where(of.c.value.icontains(containing, autoescape=True))
+    ranked = placed.subquery("ranked")
     return select(*ranked.c).where(ranked.c.place <= limit).order_by(ranked.c.which, ranked.c.place)
 
 
@@ -286,14 +289,17 @@ def _rows(caller: Caller, wanted: Filters, by: Sequence[Dimension], is_baseline:
     return dimensions.joined(query, by)
 
 
-async def values(session: AsyncSession, caller: Caller, wanted: Filters, names: list[str], limit: int) -> ValuesOut:
-    """The most frequent values of some dimensions. Raises BadRequest, Unprocessable."""
+async def values(
+    session: AsyncSession, caller: Caller, wanted: Filters, names: list[str], limit: int, containing: str | None
+) -> ValuesOut:
+    """The most frequent values of some dimensions, of those that contain a text. Raises BadRequest, Unprocessable."""
     by = [dimensions.of(name) for name in dict.fromkeys(names)]
     found: dict[str, list[Any]] = defaultdict(list)
     # What a connection has several of multiplies its rows, and is counted apart from the rest.
     for part in ([d for d in by if d.each is None], *([d] for d in by if d.each is not None)):
         rows = _rows(caller, wanted, part, False).subquery("rows")
-        for row in await session.execute(_ranked(rows, [d.name for d in part], limit, "n")) if part else ():
+        ranked = _ranked(rows, [d.name for d in part], limit, "n", containing)
+        for row in await session.execute(ranked) if part else ():
             found[part[_place(row.which, len(part))].name].append(row)
     return ValuesOut(
         fields=[

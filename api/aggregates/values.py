@@ -26,10 +26,14 @@ async def values(
         list[dimensions.Name],
         Query(min_length=1, max_length=8, description=f"Some of {', '.join(dimensions.NAMES)}"),
     ],
+    containing: Annotated[
+        str | None,
+        Query(min_length=1, max_length=200, description="Only values with this text in them, in capitals or not."),
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=50, description="The most values of a field.")] = 10,
 ) -> ValuesOut:
     """The most frequent values of some fields among the connections that the filters select, with their counts."""
-    return await service.values(session, caller, wanted, field, limit)
+    return await service.values(session, caller, wanted, field, limit, containing)
 
 
 @router.get("/names")

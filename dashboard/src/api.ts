@@ -214,8 +214,8 @@ export const api = {
   replays: (wanted: schemas.ReplaysIn) => ask("post", "/v1/replays", { body: wanted }),
   search: (filters: Query, sort: string, cursor?: string, limit = 100) =>
     ask("get", "/v1/connections", { query: { ...filters, sort, cursor, limit } as InQuery<"/v1/connections", "get"> }),
-  values: (filters: Query, field: string[], limit = 10) =>
-    ask("get", "/v1/connections/values", { query: { ...filters, field, limit } as unknown as InQuery<"/v1/connections/values", "get"> }),
+  values: (filters: Query, field: string[], limit = 10, containing = "") =>
+    ask("get", "/v1/connections/values", { query: { ...filters, field, limit, ...(containing && { containing }) } as unknown as InQuery<"/v1/connections/values", "get"> }),
   names: () => ask("get", "/v1/connections/names"),
   aggregates: (filters: Query, measure: string, group_by: string[], include_unreliable: boolean) =>
     ask("get", "/v1/aggregates", { query: { ...filters, measure, group_by, include_unreliable, limit: 500 } as unknown as InQuery<"/v1/aggregates", "get"> }),

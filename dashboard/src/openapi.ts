@@ -9448,6 +9448,8 @@ export interface operations {
             query: {
                 /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
                 field: string[];
+                /** @description Only values with this text in them, in capitals or not. */
+                containing?: string | null;
                 /** @description The most values of a field. */
                 limit?: number;
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */

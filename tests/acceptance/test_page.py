@@ -125,7 +125,6 @@ def test_a_failed_replay_says_why_and_can_be_deleted(stack: Services, token: str
 
 def test_errors_are_shown(stack: Services, token: str, signed_in: Page) -> None:
     page = signed_in
-    page.on("dialog", lambda d: d.accept())
     page.get_by_test_id("file").set_input_files(CAPTURES / "mptcp-ecn.pcap")
     expect(page.get_by_test_id("capture")).to_have_attribute("data-state", "done")
     alert = page.get_by_role("alert")
@@ -133,7 +132,26 @@ def test_errors_are_shown(stack: Services, token: str, signed_in: Page) -> None:
     page.route(
         "**/v1/captures/*", lambda route: route.abort() if route.request.method == "DELETE" else route.continue_()
     )
-    page.get_by_role("button", name="delete mptcp-ecn.pcap").click()
+    delete = page.get_by_role("button", name="delete mptcp-ecn.pcap")
+    delete.click()
+    expect(page.get_by_role("alertdialog")).to_have_accessible_description(
+        "Delete mptcp-ecn.pcap and everything derived from it?"
+    )
+    expect(page.get_by_test_id("confirmation-no")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("alertdialog")).to_have_count(0)
+    expect(delete).to_be_focused()
+    expect(alert).to_have_count(0)
+    page.get_by_role("link", name="connections", exact=True).click()
+    page.get_by_role("link", name="captures", exact=True).first.click()
+    delete.press("Enter")
+    expect(page.get_by_role("alertdialog")).to_have_count(1)
+    page.go_back()
+    expect(page.get_by_role("heading", name="Connections")).to_be_visible()
+    expect(page.get_by_role("alertdialog")).to_have_count(0)
+    page.go_forward()
+    delete.click()
+    page.get_by_test_id("confirmation-yes").click()
     expect(alert).to_contain_text("mptcp-ecn.pcap: the server does not answer")
     page.unroute_all()
 

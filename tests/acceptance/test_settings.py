@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Page, expect
 from sqlalchemy import text, update
 
 from deploy.run import Services, wait_for
@@ -70,8 +70,8 @@ def test_an_owner_decides(stack: Services, owner: str, page: Page) -> None:
     expect(page.get_by_role("button", name="delete a.pcap")).to_have_count(0)
 
     sign_in(stack, page, owner)
-    page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="remove eve").click()
+    page.get_by_test_id("confirmation-yes").click()
     expect(page.get_by_test_id("member")).to_have_count(1)
     expect(page.get_by_test_id("token-row")).to_have_count(1)
     page.goto(stack.address + "/captures")
@@ -96,18 +96,12 @@ def test_retention_shows_what_would_go_before_it_does(stack: Services, page: Pag
     page.get_by_test_id("series-days").fill("30")
     expect(page.get_by_test_id("due-series")).to_contain_text("series1")
     hold(page, "retention-page", "Settings")
-    asked: list[str] = []
-
-    def confirm(dialog: Dialog) -> None:
-        asked.append(dialog.message)
-        dialog.accept()
-
-    page.once("dialog", confirm)
     page.get_by_test_id("save-retention").click()
-    expect(page.locator("[data-testid=event][data-action=change_settings]")).to_contain_text("raw days: 30")
-    assert asked == [
+    expect(page.get_by_role("alertdialog")).to_have_accessible_description(
         "Delete now, and from now on: stored copies of 1 capture, series of 1 capture? This cannot be undone."
-    ]
+    )
+    page.get_by_test_id("confirmation-yes").click()
+    expect(page.locator("[data-testid=event][data-action=change_settings]")).to_contain_text("raw days: 30")
     wait_for("the sweeper", lambda: get(stack, token, f"/v1/captures/{capture_id}")["series_deleted_at"] is not None)
 
     page.goto(f"{stack.address}/captures/{capture_id}")

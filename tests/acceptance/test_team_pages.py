@@ -316,8 +316,9 @@ def test_many_that_arrive_at_once_leave_no_gap(stack: Services, page: Page) -> N
     expect(page.get_by_test_id("bulk-done")).to_have_text("site=kiel added to 129 of 129 captures")
     assert get(stack, token, "/v1/captures?tag=site%3Dkiel")["total"] == 129
     expect(page.get_by_test_id("bulk-chosen")).to_have_text("129 chosen")
-    page.once("dialog", lambda d: d.accept())
     page.get_by_test_id("bulk-delete").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("Delete the 129 captures that are chosen")
+    page.get_by_test_id("confirmation-yes").click()
     expect(page.get_by_test_id("bulk-done")).to_have_text("deleted 129 of 129 captures")
     assert get(stack, token, "/v1/captures")["total"] == 0
 

@@ -261,6 +261,13 @@ def test_values_of_fields(rows: All, client: TestClient) -> None:  # noqa: F811
         assert shown["distinct"] == len(counts)
         assert [v["connections"] for v in shown["values"]] == [n for _, n in counts.most_common(2)]
         assert all(counts[v["value"]] == v["connections"] for v in shown["values"])
+    parts = {"field": ["kind", "sender_algorithm"], "containing": "PT"}
+    with_text, without = client.get("/v1/connections/values", params=parts).json()["fields"]
+    assert (with_text["distinct"], [v["value"] for v in with_text["values"]]) == (1, ["mptcp"])
+    assert (without["distinct"], without["values"]) == (0, [])
+    for pattern in ("%", "_", "\\"):
+        literally = client.get("/v1/connections/values", params={"field": "kind", "containing": pattern})
+        assert literally.json()["fields"][0]["values"] == [], pattern
     only = client.get("/v1/connections/values", params={"field": "kind", "kind": "mptcp"}).json()["fields"][0]["values"]
     assert only == [{"value": "mptcp", "connections": sum(r["kind"] == "mptcp" for r in rows)}]
 
