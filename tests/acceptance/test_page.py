@@ -19,6 +19,9 @@ from deploy.run import Services, wait_for
 from tests.acceptance.test_stack import get
 from tests.conftest import CAPTURES
 
+DRAWN_MS = 120_000
+"""Swagger UI draws hundreds of operations, in one task."""
+
 
 @pytest.fixture
 def signed_in(stack: Services, token: str, page: Page) -> Iterator[Page]:
@@ -345,7 +348,7 @@ def test_a_large_capture_goes_on(stack: Services, signed_in: Page, tmp_path: Pat
 def test_the_api_is_documented_and_can_be_tried_out(stack: Services, signed_in: Page) -> None:
     signed_in.goto(f"{stack.address}/docs")
     teams = signed_in.locator("#operations-teams-mine_v1_teams_me_get")
-    teams.click()
+    teams.click(timeout=DRAWN_MS)
     teams.get_by_role("button", name="Try it out").click()
     teams.get_by_role("button", name="Execute").click()
     expect(teams.locator(".live-responses-table")).to_contain_text("team-")

@@ -70,21 +70,25 @@ def test_a_killed_worker_loses_no_what_if(stack: Services, token: str) -> None:
         stack.environment["REWINDOW_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
     )
 
-    def blocked() -> int:
+    def waits(mode: str) -> bool:
+        """Somebody waits for the table: RowExclusiveLock to store a part, ShareLock to keep parts out."""
+        one = text(
+            "SELECT count(*) FROM pg_locks WHERE relation = 'parts'::regclass AND NOT granted AND mode = :mode"
+        ).bindparams(mode=mode)
         with database.connect() as own:
-            return int(own.scalar(text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")) or 0)
+            return own.scalar(one) == 1
 
     with database.connect() as start, database.connect() as end:
         # One part may be stored, no second one: the table's lock is granted in between.
         start.execute(text("LOCK TABLE parts IN SHARE MODE"))
         stack.start_worker(concurrency=2)
-        wait_for("the first part", lambda: blocked() == 1)
+        wait_for("the first part", lambda: waits("RowExclusiveLock"))
         locking = threading.Thread(target=end.execute, args=(text("LOCK TABLE parts IN SHARE MODE"),))
         locking.start()
-        wait_for("the lock to be next", lambda: blocked() == 2)
+        wait_for("the lock to be next", lambda: waits("ShareLock"))
         start.rollback()
         locking.join()
-        wait_for("the second part", lambda: blocked() >= 1)
+        wait_for("the second part", lambda: waits("RowExclusiveLock"))
         worker = stack.processes.pop("worker")
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
