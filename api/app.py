@@ -121,7 +121,7 @@ def routes() -> FastAPI:
         sessions,
     ):
         app.include_router(module.router, dependencies=[Depends(refuse_unknown)])
-    for further in (captures.changing, connections.several):
+    for further in (captures.changing, connections.several, connections.subflows):
         app.include_router(further, dependencies=[Depends(refuse_unknown)])
     app.include_router(sessions.arriving)
     app.include_router(health.router)

@@ -12,7 +12,7 @@ import io
 import json
 import types
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -24,13 +24,13 @@ import pydantic_core
 from fastapi import Path, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.concurrency import run_in_threadpool
 
 from api import audit, filters
 from api.filters import Filters
-from api.pages import Page
+from api.pages import More, Page
 from api.schemas import Schema
 from api.security import Caller, transaction
 from store.models import Capture
@@ -239,9 +239,6 @@ _WRITERS: dict[str, Callable[[Sequence[Column], dict[str, Any]], _Writer]] = {
     "parquet": _Parquet,
 }
 
-More = Callable[[AsyncSession, str | None, int], Awaitable[Page[Any]]]
-"""The page behind a cursor, with so many items."""
-
 
 @dataclass(frozen=True)
 class Table:
@@ -250,14 +247,23 @@ class Table:
     name: str
     columns: Sequence[Column]
     filters: str
-    """The query string that selected the rows."""
+    """What selected the rows, as a query string."""
 
 
-async def _addresses(session: AsyncSession, caller: Caller, wanted: Filters) -> str:
-    """What is stored of the addresses in the captures that the filters of captures select."""
+def given(rows: Sequence[Any]) -> More:
+    """All rows of a table that is known as a whole, as its one page."""
+
+    async def all_rows(session: AsyncSession, cursor: str | None, size: int) -> Page[Any]:
+        return Page(items=list(rows), next_cursor=None)
+
+    return all_rows
+
+
+async def _addresses(session: AsyncSession, caller: Caller, captures: Filters | ColumnElement[bool]) -> str:
+    """What is stored of the addresses in the captures that the filters of captures, or the condition, select."""
     query = select(Capture.addresses).distinct()
-    of_captures = (Capture.team_id == caller.team_id, *filters.of_captures(wanted))
-    found = set(await session.scalars(query.where(*of_captures)))
+    conditions = filters.of_captures(captures) if isinstance(captures, Filters) else [captures]
+    found = set(await session.scalars(query.where(Capture.team_id == caller.team_id, *conditions)))
     return "some-replaced" if len(found) == 2 else next(iter(found), "kept")
 
 
@@ -266,13 +272,13 @@ async def export(
     caller: Caller,
     suffix: Suffix,
     table: Table,
-    wanted: Filters | None,
+    captures: Filters | ColumnElement[bool] | None,
     more: More,
     most: int | None = None,
 ) -> StreamingResponse:
-    """The file with all pages of `more`, or its first `most` rows. The first page is read at once: what it raises is
-    answered. wanted: None: the rows are not of captures."""
-    addresses = None if wanted is None else await _addresses(session, caller, wanted)
+    """The file with all pages of `more`, or its first `most` rows; a page may have more items than were asked for. The
+    first page is read at once: what it raises is answered. captures: those that the rows are of; None: of none."""
+    addresses = None if captures is None else await _addresses(session, caller, captures)
     first = await more(session, None, min(PAGE, most or PAGE))
     await audit.note(session, caller, "export", None, table.name, what=suffix, filters=table.filters[:2000])
     about = {
@@ -296,9 +302,10 @@ async def export(
 async def _written(writer: _Writer, first: Page[Any], more: More, most: int | None) -> AsyncIterator[bytes]:
     page, left = first, most
     while True:
-        yield await run_in_threadpool(writer.page, page.items)
+        items = page.items[:left]
+        yield await run_in_threadpool(writer.page, items)
         if left is not None:
-            left -= len(page.items)
+            left -= len(items)
         if page.next_cursor is None or left == 0:
             break
         async with transaction() as session:

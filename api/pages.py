@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
@@ -32,6 +32,10 @@ class Page(Schema, Generic[T]):
     items: list[T]
     next_cursor: str | None
     """For the next page; None on the last one."""
+
+
+More = Callable[[AsyncSession, str | None, int], Awaitable[Page[Any]]]
+"""The page behind a cursor, with so many items."""
 
 
 @dataclass(frozen=True)

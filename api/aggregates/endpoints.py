@@ -6,14 +6,13 @@ import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import and_, or_, true
 
-from api import dimensions, exports
+from api import dimensions, exports, filters
 from api.aggregates import changes, measures, service
-from api.aggregates.schemas import AggregateRow, AggregatesOut, ChangesOut, ComparisonOut
+from api.aggregates.schemas import AggregateRow, AggregatesOut, ChangeOut, ChangesOut, ComparisonOut, ComparisonRow
 from api.errors import Unprocessable, problem
 from api.filters import Filters, from_query
-from api.pages import Page
 from api.security import Reader, Session
 
 router = APIRouter(prefix="/v1/aggregates", tags=["aggregates"])
@@ -87,13 +86,9 @@ async def export(
         raise Unprocessable(f"these are {found.groups_total} groups, and a file may have {_GROUPS_MAX}: add a filter")
     groups = found.groups if group_by else [found.total]
     rows = [AggregateRow(measure=measure, unit=found.unit, **group.model_dump()) for group in groups]
-
-    async def all_rows(session: AsyncSession, cursor: str | None, size: int) -> Page[AggregateRow]:
-        return Page(items=rows, next_cursor=None)
-
     keys = [exports.Column(name, pa.string(), ("key", place)) for place, name in enumerate(group_by)]
     table = exports.Table("aggregates", [*keys, *_COLUMNS], request.url.query)
-    return await exports.export(session, caller, suffix, table, wanted, all_rows)
+    return await exports.export(session, caller, suffix, table, wanted, exports.given(rows))
 
 
 @router.get("/comparison", responses=_TAG)
@@ -121,6 +116,45 @@ async def compare(
     )
 
 
+_COMPARED = exports.columns_of(ComparisonRow)
+_VALUES_MAX = 500
+"""Of a dimension, in a file."""
+
+
+@router.get("/comparison.{suffix}", responses=_TAG | exports.RESPONSES, response_class=StreamingResponse)
+async def export_comparison(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    suffix: exports.Suffix,
+    measure: Annotated[measures.Name, Query()],
+    selection: Selection,
+    baseline: Selection = "",
+    include_unreliable: Unreliable = False,
+    limit: Annotated[int, Query(ge=1, le=_VALUES_MAX, description="The most values of a dimension.")] = _VALUES_MAX,
+) -> StreamingResponse:
+    """The dimensions in which two selections of connections differ, as a file: a row for each value of each one."""
+    found = await service.compare(
+        session,
+        caller,
+        measure,
+        selection,
+        baseline,
+        include_unreliable=include_unreliable,
+        histogram=False,
+        limit=limit,
+    )
+    rows = [
+        ComparisonRow(dimension=d.dimension, distance=d.distance, **value.model_dump())
+        for d in found.dimensions
+        for value in d.values
+    ]
+    both = (service.parsed(selection, "selection"), service.parsed(baseline, "baseline"))
+    captures = or_(*(and_(true(), *filters.of_captures(wanted)) for wanted in both))
+    table = exports.Table("comparison", _COMPARED, request.url.query)
+    return await exports.export(session, caller, suffix, table, captures, exports.given(rows))
+
+
 @router.get("/changes", responses=_TAG)
 async def find_changes(
     session: Session,
@@ -135,3 +169,29 @@ async def find_changes(
     dimension, where the difference of its means is more than chance. Captures are the sample, for their connections are
     alike, and the more is compared the larger a difference must be."""
     return await changes.find(session, caller, wanted, measure, group_by, split, include_unreliable=include_unreliable)
+
+
+_PERIODS = [
+    exports.Column(f"{name}_{period}", pa.int64(), (name, place))
+    for name in ("connections", "captures")
+    for place, period in enumerate(("before", "after"))
+]
+_CHANGED = [*exports.columns_of(ChangeOut, besides=["connections", "captures"]), *_PERIODS]
+
+
+@router.get("/changes.{suffix}", responses=_TAG | exports.RESPONSES, response_class=StreamingResponse)
+async def export_changes(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    suffix: exports.Suffix,
+    wanted: Annotated[Filters, Depends(from_query)],
+    measure: Annotated[list[measures.Name], Query(min_length=1, max_length=8, description=_OF[0])],
+    group_by: Annotated[list[dimensions.Name], Query(min_length=1, max_length=4, description=_OF[1])],
+    split: Annotated[AwareDatetime, Query(description="Ends the earlier period, and begins the later one.")],
+    include_unreliable: Unreliable = False,
+) -> StreamingResponse:
+    """What changed between two periods, as a file: a row for each difference that is more than chance."""
+    found = await changes.find(session, caller, wanted, measure, group_by, split, include_unreliable=include_unreliable)
+    table = exports.Table("changes", _CHANGED, request.url.query)
+    return await exports.export(session, caller, suffix, table, wanted, exports.given(found.changes))

@@ -132,6 +132,15 @@ class DimensionShares(Schema):
     """Those whose shares differ most, first."""
 
 
+class ComparisonRow(ValueShares):
+    """Of a file."""
+
+    dimension: str
+    """Its name, as `group_by` takes it."""
+    distance: float
+    """Of the dimension, as in `DimensionShares`."""
+
+
 class ComparisonOut(Schema):
     measure: str
     """As it was asked for."""

@@ -17,6 +17,8 @@ from api.captures.schemas import (
     CapturesChange,
     CapturesDeletion,
     CapturesFound,
+    FindingOut,
+    SharingRow,
 )
 from api.connections.schemas import ConnectionOut
 from api.errors import problem
@@ -39,6 +41,8 @@ Sort: TypeAlias = Annotated[
     Query(description="The column to sort by; - before it: descending."),
 ]
 _COLUMNS = exports.columns_of(CaptureOut)
+_FINDING_COLUMNS = exports.columns_of(FindingOut)
+_SHARING_COLUMNS = exports.columns_of(SharingRow)
 _CONNECTION_COLUMNS = exports.columns_of(ConnectionOut)
 
 
@@ -238,6 +242,28 @@ async def export_connections(
         lambda s, cursor, size: connections.service.find(s, caller, capture_id, cursor, size),
         limit,
     )
+
+
+@router.get("/{capture_id}/findings.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_findings(
+    session: Session, caller: Reader, capture_id: uuid.UUID, suffix: exports.Suffix
+) -> StreamingResponse:
+    """What is wrong with the capture as a file, as its `summary.quality.findings` has it."""
+    capture = await service.get(session, caller, capture_id)
+    quality = capture.summary.quality if capture.summary else None
+    rows = quality.findings if quality else []
+    table = exports.Table("findings", _FINDING_COLUMNS, f"capture_id={capture_id}")
+    return await exports.export(session, caller, suffix, table, Filters(capture_id=capture_id), exports.given(rows))
+
+
+@router.get("/{capture_id}/fairness.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_fairness(
+    session: Session, caller: Reader, capture_id: uuid.UUID, suffix: exports.Suffix
+) -> StreamingResponse:
+    """Who shared a bottleneck with whom, as a file: a row for each member of each group, and all of them."""
+    more = await service.sharing(session, caller, capture_id)
+    table = exports.Table("fairness", _SHARING_COLUMNS, f"capture_id={capture_id}")
+    return await exports.export(session, caller, suffix, table, Filters(capture_id=capture_id), more)
 
 
 @router.get("/{capture_id}/events", response_class=StreamingResponse, responses=STREAM)

@@ -258,6 +258,26 @@ class FairnessOut(Schema):
     """Of the first members, in the order of `connections`: 40 of each group, and 400 of a capture."""
 
 
+class SharingRow(Schema):
+    """A member of a group, of a file: the group's columns, then its own."""
+
+    bottleneck: str
+    method: str
+    declared: bool
+    group_verdict: Verdict
+    jain: float
+    mptcp_to_tcp_ratio: float | None
+    capacity_bps: float | None
+    connection: int
+    """Its number in the capture."""
+    kind: ConnectionKind
+    goodput_bps: float
+    """Of its whole life, bits per second."""
+    member: GroupMemberOut
+    share: FairShareOut | None
+    """Null where nothing tells it."""
+
+
 class CaptureDetail(CaptureOut):
     fairness: list[FairnessOut]
     """Groups of connections that share a bottleneck."""

@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any
 from urllib.parse import quote
 
@@ -28,6 +28,7 @@ from api.captures.schemas import (
     CapturesFound,
     FairnessOut,
     GroupMemberOut,
+    SharingRow,
     SummaryOut,
 )
 from api.connections.search import uploader
@@ -35,7 +36,7 @@ from api.errors import Conflict, Gone, NotFound, TooLarge, Unprocessable
 from api.events import Progress, of_job
 from api.filters import Filters
 from api.jobs import lock_jobs
-from api.pages import Keyset, Page
+from api.pages import Keyset, More, Page
 from api.privacy import Privacy
 from api.redaction import NothingKept, Redactor
 from api.security import Caller
@@ -343,14 +344,11 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
     row = (await session.execute(_query(caller).where(Capture.id == capture_id))).one_or_none()
     if row is None:
         raise NotFound("no such capture")
-    groups = (
-        await session.scalars(
-            select(FairnessGroup)
-            .where(FairnessGroup.attempt_id == row.Capture.attempt_id)
-            .order_by(FairnessGroup.bottleneck)
-        )
-    ).all()
-    members = await _first_members(session, row.Capture, groups)
+    groups = await _groups(session, row.Capture)
+    first = _first_numbers(groups)
+    found = await _members(session, row.Capture, list(chain(*first.values())))
+    # Rows are missing where another analysis has taken the place of this one meanwhile.
+    members = {name: [found[n] for n in takewhile(found.__contains__, group)] for name, group in first.items()}
     fairness = [
         FairnessOut(
             bottleneck=g.bottleneck,
@@ -371,15 +369,64 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
     return CaptureDetail(**_out(row).model_dump(), fairness=fairness)
 
 
-async def _first_members(
-    session: AsyncSession, capture: Capture, groups: Sequence[FairnessGroup]
-) -> dict[str, list[GroupMemberOut]]:
+async def sharing(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> More:
+    """All members of all groups; what it returns reads them page by page, once. Raises NotFound."""
+    row = (await session.execute(_query(caller).where(Capture.id == capture_id))).one_or_none()
+    if row is None:
+        raise NotFound("no such capture")
+    capture: Capture = row.Capture
+    groups = await _groups(session, capture)
+    left = ((group, place) for group in groups for place in range(len(group.members["connections"])))
+
+    async def more(session: AsyncSession, cursor: str | None, size: int) -> Page[SharingRow]:
+        part = list(islice(left, size))
+        found = await _members(session, capture, [g.members["connections"][place] for g, place in part])
+        items = [
+            _sharing_row(g, place, found[g.members["connections"][place]])
+            for g, place in part
+            if g.members["connections"][place] in found
+        ]
+        return Page(items=items, next_cursor="more" if len(part) == size else None)
+
+    return more
+
+
+def _sharing_row(group: FairnessGroup, place: int, member: GroupMemberOut) -> SharingRow:
+    found = group.members
+    shares = found.get("shares", [])
+    return SharingRow(
+        bottleneck=group.bottleneck,
+        method=group.method,
+        declared=group.declared,
+        group_verdict=group.verdict,
+        jain=group.jain,
+        mptcp_to_tcp_ratio=group.mptcp_to_tcp_ratio,
+        capacity_bps=found.get("capacity_bps"),
+        connection=found["connections"][place],
+        kind=found["kinds"][place],
+        goodput_bps=found["goodput_bps"][place],
+        member=member,
+        share=shares[place] if shares else None,
+    )
+
+
+async def _groups(session: AsyncSession, capture: Capture) -> Sequence[FairnessGroup]:
+    query = select(FairnessGroup).where(FairnessGroup.attempt_id == capture.attempt_id)
+    return (await session.scalars(query.order_by(FairnessGroup.bottleneck))).all()
+
+
+def _first_numbers(groups: Sequence[FairnessGroup]) -> dict[str, list[int]]:
     """By bottleneck: an answer does not grow with the number of connections that share one."""
     numbers: dict[str, list[int]] = {}
     left = MEMBERS_MAX
     for group in groups:
         numbers[group.bottleneck] = group.members["connections"][: min(MEMBERS_OF_GROUP_MAX, left)]
         left -= len(numbers[group.bottleneck])
+    return numbers
+
+
+async def _members(session: AsyncSession, capture: Capture, numbers: Sequence[int]) -> dict[int, GroupMemberOut]:
+    """The connections with these numbers, by number."""
     fact = ConnectionFact
     columns: tuple[Any, ...] = (
         Connection.number, Connection.id, Connection.first_ns, Connection.last_ns, fact.src, fact.sport, fact.dst,
@@ -389,10 +436,10 @@ async def _first_members(
         select(*columns)
         .join(fact, and_(fact.attempt_id == Connection.attempt_id, fact.number == Connection.number))
         .join(QualityRecord, QualityRecord.id == Connection.quality_id)
-        .where(Connection.attempt_id == capture.attempt_id, Connection.number.in_(list(chain(*numbers.values()))))
+        .where(Connection.attempt_id == capture.attempt_id, Connection.number.in_(numbers))
     )
     begin_ns = (capture.summary or {}).get("first_ns", 0)
-    found = {
+    return {
         row.number: GroupMemberOut(
             connection_id=row.id,
             src=row.src,
@@ -405,8 +452,6 @@ async def _first_members(
         )
         for row in rows
     }
-    # Rows are missing where another analysis has taken the place of this one meanwhile.
-    return {name: [found[n] for n in takewhile(found.__contains__, group)] for name, group in numbers.items()}
 
 
 def _progress(query: Select[Any]) -> Select[Any]:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.concurrency import run_in_threadpool
 
 from api import audit, exports, wakeups
@@ -24,16 +25,18 @@ from api.connections.schemas import (
     SegmentsOut,
     SequenceOut,
     SeriesOut,
+    SubflowRow,
 )
 from api.errors import NotFound, problem
 from api.filters import Filters, from_query
-from api.pages import Limit
+from api.pages import Limit, Page
 from api.security import Reader, Session, Writer, transaction
 from api.selections import ReplaysOut
 from store.models import JobKind
 
 router = APIRouter(prefix="/v1/connections", tags=["connections"], route_class=Route)
 several = APIRouter(prefix="/v1/replays", tags=["connections"], route_class=Route)
+subflows = APIRouter(prefix="/v1/subflows", tags=["connections"], route_class=Route)
 
 ARROW = "application/vnd.apache.arrow.stream"
 BINARY = {"type": "string", "format": "binary"}
@@ -46,6 +49,7 @@ Sort: TypeAlias = Annotated[  # type: ignore[valid-type]
     Query(description="The column to sort by; - before it: descending. Missing values are last."),
 ]
 _COLUMNS = exports.columns_of(ConnectionFound)
+_SUBFLOW_COLUMNS = exports.columns_of(SubflowRow)
 
 
 @router.get("")
@@ -82,6 +86,40 @@ async def export(
         lambda s, cursor, size: search.find_page(s, caller, wanted, order, cursor, size),
         limit,
     )
+
+
+@subflows.get(".{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_subflows(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    suffix: exports.Suffix,
+    wanted: Annotated[Filters, Depends(from_query)],
+    sort: Sort = "-first_ns",
+    limit: exports.Most = None,
+) -> StreamingResponse:
+    """The subflows of all connections that the filters select, as a file; `sort` orders the connections."""
+    order = search.Order.parse(sort)
+
+    async def more(session: AsyncSession, cursor: str | None, size: int) -> Page[SubflowRow]:
+        page = await search.find_page(session, caller, wanted, order, cursor, size)
+        items = await service.subflows(session, caller, [c.id for c in page.items])
+        return Page(items=items, next_cursor=page.next_cursor)
+
+    table = exports.Table("subflows", _SUBFLOW_COLUMNS, request.url.query)
+    return await exports.export(session, caller, suffix, table, wanted, more, limit)
+
+
+@router.get("/{connection_id}/subflows.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_own_subflows(
+    session: Session, caller: Reader, connection_id: uuid.UUID, suffix: exports.Suffix
+) -> StreamingResponse:
+    """The connection's subflows as a file."""
+    found = await service.load(session, caller, connection_id)
+    rows = await service.subflows(session, caller, [connection_id])
+    table = exports.Table("subflows", _SUBFLOW_COLUMNS, f"connection_id={connection_id}")
+    of_capture = Filters(capture_id=found.capture.id)
+    return await exports.export(session, caller, suffix, table, of_capture, exports.given(rows))
 
 
 @router.get("/{connection_id}")

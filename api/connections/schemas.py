@@ -113,6 +113,20 @@ class SubflowOut(Schema):
     unreliable: list[str]
 
 
+class _OfConnection(Schema):
+    capture_id: uuid.UUID
+    filename: str
+    """Name of the capture's file."""
+    connection_id: uuid.UUID
+    connection_number: int
+    """Its place in the capture, as the command line counts."""
+    connection_kind: ConnectionKind
+
+
+class SubflowRow(SubflowOut, _OfConnection):
+    """Of a file: the connection, then the subflow."""
+
+
 class WindowOut(Schema):
     """cwnd after the ACKs of one subflow, in segments."""
 

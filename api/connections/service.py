@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import Select, and_, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -19,6 +19,7 @@ from api.connections.schemas import (
     FirstViolation,
     ReplayOut,
     SubflowOut,
+    SubflowRow,
     WindowOut,
 )
 from api.errors import Gone, NotFound, Unprocessable
@@ -181,10 +182,38 @@ async def get(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -
     )
 
 
+def _fields_of_subflow(subflow: Subflow, quality: QualityRecord) -> dict[str, Any]:
+    own = {n: getattr(subflow, n) for n in SubflowOut.model_fields.keys() - set(_OF_QUALITY)}
+    return {**own, **{n: getattr(quality, n) for n in _OF_QUALITY}}
+
+
 def _subflow_out(subflow: Subflow, quality: QualityRecord) -> SubflowOut:
-    names = SubflowOut.model_fields.keys() - set(_OF_QUALITY)
-    own = {n: getattr(subflow, n) for n in names}
-    return SubflowOut(**own, **{n: getattr(quality, n) for n in _OF_QUALITY})
+    return SubflowOut(**_fields_of_subflow(subflow, quality))
+
+
+async def subflows(session: AsyncSession, caller: Caller, connections: Sequence[uuid.UUID]) -> list[SubflowRow]:
+    """The subflows of connections, in their order."""
+    of_connection = (Subflow.attempt_id == Connection.attempt_id, Subflow.connection_number == Connection.number)
+    query = (
+        select(Subflow, QualityRecord, Connection.id, Connection.kind, Capture.id.label("capture_id"), Capture.filename)
+        .join(Connection, and_(*of_connection))
+        .join(Capture, Capture.attempt_id == Connection.attempt_id)
+        .join(QualityRecord, QualityRecord.id == Subflow.quality_id)
+        .where(Capture.team_id == caller.team_id, Connection.id.in_(connections))
+        .order_by(Subflow.number)
+    )
+    found: dict[uuid.UUID, list[SubflowRow]] = {}
+    for row in await session.execute(query):
+        subflow = SubflowRow(
+            **_fields_of_subflow(row.Subflow, row.QualityRecord),
+            capture_id=row.capture_id,
+            filename=row.filename,
+            connection_id=row.id,
+            connection_number=row.Subflow.connection_number,
+            connection_kind=row.kind,
+        )
+        found.setdefault(row.id, []).append(subflow)
+    return [subflow for key in connections for subflow in found.get(key, [])]
 
 
 def replay_out(replay: Replay) -> ReplayOut:

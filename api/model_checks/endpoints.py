@@ -3,11 +3,11 @@ from __future__ import annotations
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, BackgroundTasks, Body, Query, Response
+from fastapi import APIRouter, BackgroundTasks, Body, Query, Request, Response
 from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
 
-from api import audit, wakeups
+from api import audit, exports, wakeups
 from api.bodies import Route
 from api.errors import problem
 from api.events import STREAM, Events, streamed
@@ -25,6 +25,8 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     409: problem("Retention has deleted the stored copy of the connection's capture, whose steps would be followed."),
     429: problem("The team has too many checks or jobs that wait or run, or sends too many requests; see Retry-After."),
 }
+OfSpec = Annotated[str | None, Query(max_length=80, pattern=r"^\w+$")]
+OfConnection = Annotated[uuid.UUID | None, Query(description="only those of this connection's steps")]
 _EXAMPLES: dict[str, Example] = {
     "specification": {
         "summary": "a specification with constants",
@@ -70,13 +72,41 @@ async def find(
     caller: Reader,
     cursor: Cursor = None,
     limit: Limit = 50,
-    spec: Annotated[str | None, Query(max_length=80, pattern=r"^\w+$")] = None,
+    spec: OfSpec = None,
     state: CheckState | None = None,
-    connection: Annotated[uuid.UUID | None, Query(description="only those of this connection's steps")] = None,
+    connection: OfConnection = None,
 ) -> Page[ModelCheckOut]:
     """The team's model checks, newest first."""
     return await service.find(
         session, caller, cursor=cursor, limit=limit, spec=spec, state=state, connection=connection
+    )
+
+
+_COLUMNS = exports.columns_of(ModelCheckOut)
+
+
+@router.get(".{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    suffix: exports.Suffix,
+    spec: OfSpec = None,
+    state: CheckState | None = None,
+    connection: OfConnection = None,
+    limit: exports.Most = None,
+) -> StreamingResponse:
+    """The team's model checks as a file, newest first."""
+    return await exports.export(
+        session,
+        caller,
+        suffix,
+        exports.Table("model-checks", _COLUMNS, request.url.query),
+        None,
+        lambda s, cursor, size: service.find(
+            s, caller, cursor=cursor, limit=size, spec=spec, state=state, connection=connection
+        ),
+        limit,
     )
 
 

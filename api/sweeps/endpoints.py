@@ -1,23 +1,26 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, BackgroundTasks, Body, Query, Response
+from fastapi import APIRouter, BackgroundTasks, Body, Query, Request, Response
 from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
 
-from api import audit, wakeups
+from api import audit, exports, wakeups
 from api.bodies import Route
 from api.errors import problem
 from api.events import STREAM, Events, streamed
 from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
 from api.sweeps import service
-from api.sweeps.schemas import SweepDetail, SweepIn, SweepOut, SweptOut
+from api.sweeps.schemas import AnswerRow, SweepDetail, SweepIn, SweepOut, SweptOut
 from store.models import JobKind
 
 router = APIRouter(prefix="/v1", tags=["what-ifs"], route_class=Route)
+
+Label = Annotated[str | None, Query(max_length=1000, description="Only what-ifs of the algorithm with this label.")]
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     422: problem("An unknown algorithm, option, filter or setting, nothing selected, or too many what-ifs."),
@@ -78,14 +81,73 @@ async def members(
     session: Session,
     caller: Reader,
     sweep_id: uuid.UUID,
-    label: Annotated[
-        str | None, Query(max_length=1000, description="Only what-ifs of the algorithm with this label.")
-    ] = None,
+    label: Label = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[SweptOut]:
     """The sweep's what-ifs, one for each connection, algorithm and settings."""
     return await service.members(session, caller, sweep_id, label, cursor, limit)
+
+
+_COLUMNS = exports.columns_of(SweepOut)
+_ANSWER_COLUMNS = [replace(c, name=c.name.removeprefix("of_")) for c in exports.columns_of(AnswerRow)]
+_MEMBER_COLUMNS = exports.columns_of(SweptOut)
+
+
+@router.get("/sweeps.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export(
+    request: Request, session: Session, caller: Reader, suffix: exports.Suffix, limit: exports.Most = None
+) -> StreamingResponse:
+    """The team's sweeps as a file, newest first."""
+    return await exports.export(
+        session,
+        caller,
+        suffix,
+        exports.Table("sweeps", _COLUMNS, request.url.query),
+        None,
+        lambda s, cursor, size: service.find(s, caller, cursor, size),
+        limit,
+    )
+
+
+@router.get("/sweeps/{sweep_id}/answers.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_answers(
+    session: Session, caller: Reader, sweep_id: uuid.UUID, suffix: exports.Suffix
+) -> StreamingResponse:
+    """What would have been over all connections of the sweep, as a file: a row for each measure of an algorithm with
+    settings."""
+    sweep = await service.detail(session, caller, sweep_id)
+    rows = [
+        AnswerRow(**answer.model_dump(exclude={"measures"}), measure=name, of=measure)
+        for answer in sweep.answers
+        for name, measure in (answer.measures.items() or [(None, None)])
+    ]
+    table = exports.Table("answers", _ANSWER_COLUMNS, f"sweep_id={sweep_id}")
+    captures = service.has_capture(sweep_id)
+    return await exports.export(session, caller, suffix, table, captures, exports.given(rows))
+
+
+@router.get("/sweeps/{sweep_id}/whatifs.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_members(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    sweep_id: uuid.UUID,
+    suffix: exports.Suffix,
+    label: Label = None,
+    limit: exports.Most = None,
+) -> StreamingResponse:
+    """The sweep's what-ifs as a file, one for each connection, algorithm and settings."""
+    of_sweep = "&".join(filter(None, (f"sweep_id={sweep_id}", request.url.query)))
+    return await exports.export(
+        session,
+        caller,
+        suffix,
+        exports.Table("whatifs", _MEMBER_COLUMNS, of_sweep),
+        service.has_capture(sweep_id),
+        lambda s, cursor, size: service.members(s, caller, sweep_id, label, cursor, size),
+        limit,
+    )
 
 
 @router.delete("/sweeps/{sweep_id}", status_code=204)

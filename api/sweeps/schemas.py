@@ -92,6 +92,21 @@ class AnswerOut(Schema):
     prediction."""
 
 
+class AnswerRow(Schema):
+    """A measure of an answer, of a file; one without measures where there is no prediction."""
+
+    label: str
+    settings: dict[str, str]
+    asked: int
+    predicted: int
+    failed: int
+    cannot_say: list[RefusedOut]
+    more: int
+    less: int
+    measure: str | None
+    of: MeasureOut | None
+
+
 class SweepOut(Schema):
     id: uuid.UUID
     created_at: datetime

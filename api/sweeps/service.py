@@ -409,6 +409,12 @@ async def members(
     return await _BY_ID.page(session, query, cursor, limit, out)
 
 
+def has_capture(sweep_id: uuid.UUID) -> ColumnElement[bool]:
+    """Of a capture: has it a what-if of the sweep?"""
+    own = select(WhatIf.capture_id).join(SweepWhatIf, SweepWhatIf.whatif_id == WhatIf.id)
+    return Capture.id.in_(own.where(SweepWhatIf.sweep_id == sweep_id))
+
+
 async def detail(session: AsyncSession, caller: Caller, sweep_id: uuid.UUID) -> SweepDetail:
     """Raises NotFound."""
     sweep = await get(session, caller, sweep_id)

@@ -107,6 +107,20 @@ async def list_members(session: Session, caller: Reader, team_id: uuid.UUID) -> 
     return await service.members(session, caller)
 
 
+_MEMBER_COLUMNS = exports.columns_of(MemberOut)
+
+
+@router.get("/{team_id}/members.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_members(
+    session: Session, caller: Reader, team_id: uuid.UUID, suffix: exports.Suffix
+) -> StreamingResponse:
+    """The team's members as a file, by name."""
+    _own(caller, team_id)
+    table = exports.Table("members", _MEMBER_COLUMNS, "")
+    rows = await service.members(session, caller)
+    return await exports.export(session, caller, suffix, table, None, exports.given(rows))
+
+
 @router.post("/{team_id}/members", status_code=201, responses={409: problem("A member has this name.")})
 async def add_member(session: Session, caller: Admin, team_id: uuid.UUID, wanted: MemberIn) -> MemberOut:
     """Adds a member, who can do nothing before there is a token for them."""
@@ -142,6 +156,20 @@ async def list_tokens(session: Session, caller: Admin, team_id: uuid.UUID) -> li
     """The team's tokens, oldest first, without the tokens themselves."""
     _own(caller, team_id)
     return await service.tokens(session, caller)
+
+
+_TOKEN_COLUMNS = exports.columns_of(TokenOut)
+
+
+@router.get("/{team_id}/tokens.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
+async def export_tokens(
+    session: Session, caller: Admin, team_id: uuid.UUID, suffix: exports.Suffix
+) -> StreamingResponse:
+    """The team's tokens as a file, oldest first, without the tokens themselves."""
+    _own(caller, team_id)
+    table = exports.Table("tokens", _TOKEN_COLUMNS, "")
+    rows = await service.tokens(session, caller)
+    return await exports.export(session, caller, suffix, table, None, exports.given(rows))
 
 
 @router.post("/{team_id}/tokens", status_code=201, responses={409: problem("The member comes by OpenID Connect.")})

@@ -156,6 +156,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/captures/{capture_id}/findings.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Findings
+         * @description What is wrong with the capture as a file, as its `summary.quality.findings` has it.
+         */
+        get: operations["export_findings_v1_captures__capture_id__findings__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/captures/{capture_id}/fairness.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Fairness
+         * @description Who shared a bottleneck with whom, as a file: a row for each member of each group, and all of them.
+         */
+        get: operations["export_fairness_v1_captures__capture_id__fairness__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/captures/{capture_id}/events": {
         parameters: {
             query?: never;
@@ -306,6 +346,26 @@ export interface paths {
          * @description All connections of the team that the filters select, as a file.
          */
         get: operations["export_v1_connections__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/subflows.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Own Subflows
+         * @description The connection's subflows as a file.
+         */
+        get: operations["export_own_subflows_v1_connections__connection_id__subflows__suffix__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -606,6 +666,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/aggregates/comparison.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Comparison
+         * @description The dimensions in which two selections of connections differ, as a file: a row for each value of each one.
+         */
+        get: operations["export_comparison_v1_aggregates_comparison__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/aggregates/changes": {
         parameters: {
             query?: never;
@@ -620,6 +700,26 @@ export interface paths {
          *     alike, and the more is compared the larger a difference must be.
          */
         get: operations["find_changes_v1_aggregates_changes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/aggregates/changes.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Changes
+         * @description What changed between two periods, as a file: a row for each difference that is more than chance.
+         */
+        get: operations["export_changes_v1_aggregates_changes__suffix__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -781,6 +881,67 @@ export interface paths {
          * @description The sweep's what-ifs, one for each connection, algorithm and settings.
          */
         get: operations["members_v1_sweeps__sweep_id__whatifs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export
+         * @description The team's sweeps as a file, newest first.
+         */
+        get: operations["export_v1_sweeps__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps/{sweep_id}/answers.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Answers
+         * @description What would have been over all connections of the sweep, as a file: a row for each measure of an algorithm with
+         *     settings.
+         */
+        get: operations["export_answers_v1_sweeps__sweep_id__answers__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sweeps/{sweep_id}/whatifs.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Members
+         * @description The sweep's what-ifs as a file, one for each connection, algorithm and settings.
+         */
+        get: operations["export_members_v1_sweeps__sweep_id__whatifs__suffix__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1104,6 +1265,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/model-checks.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export
+         * @description The team's model checks as a file, newest first.
+         */
+        get: operations["export_v1_model_checks__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/model-checks/{check_id}": {
         parameters: {
             query?: never;
@@ -1375,6 +1556,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/teams/{team_id}/members.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Members
+         * @description The team's members as a file, by name.
+         */
+        get: operations["export_members_v1_teams__team_id__members__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/teams/{team_id}/members/{member_id}": {
         parameters: {
             query?: never;
@@ -1418,6 +1619,26 @@ export interface paths {
          * @description Makes a token, which only this answer shows.
          */
         post: operations["create_token_v1_teams__team_id__tokens_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/tokens.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Tokens
+         * @description The team's tokens as a file, oldest first, without the tokens themselves.
+         */
+        get: operations["export_tokens_v1_teams__team_id__tokens__suffix__get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1609,6 +1830,26 @@ export interface paths {
          *     where the next one goes on.
          */
         post: operations["post_replays_v1_replays_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subflows.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Subflows
+         * @description The subflows of all connections that the filters select, as a file; `sort` orders the connections.
+         */
+        get: operations["export_subflows_v1_subflows__suffix__get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -8683,6 +8924,190 @@ export interface operations {
             };
         };
     };
+    export_findings_v1_captures__capture_id__findings__suffix__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the capture. */
+                capture_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_fairness_v1_captures__capture_id__fairness__suffix__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the capture. */
+                capture_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     events_v1_captures__capture_id__events_get: {
         parameters: {
             query?: never;
@@ -9980,6 +10405,98 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_own_subflows_v1_connections__connection_id__subflows__suffix__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
                 /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
                 suffix: "csv" | "jsonl" | "parquet";
             };
@@ -11929,6 +12446,116 @@ export interface operations {
             };
         };
     };
+    export_comparison_v1_aggregates_comparison__suffix__get: {
+        parameters: {
+            query: {
+                /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
+                measure: string;
+                /** @description Filters as a query string, whose special characters are escaped. */
+                selection: string;
+                /** @description Filters as a query string, whose special characters are escaped. */
+                baseline?: string;
+                /** @description Count values, too, that something wrong with their connection makes unreliable. */
+                include_unreliable?: boolean;
+                /** @description The most values of a dimension. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     find_changes_v1_aggregates_changes_get: {
         parameters: {
             query: {
@@ -12067,6 +12694,196 @@ export interface operations {
             };
             /** @description The token lacks the scope that this needs. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_changes_v1_aggregates_changes__suffix__get: {
+        parameters: {
+            query: {
+                /** @description Some of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM */
+                measure: string[];
+                /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                group_by: string[];
+                /** @description Ends the earlier period, and begins the later one. */
+                split: string;
+                /** @description Count values, too, that something wrong with their connection makes unreliable. */
+                include_unreliable?: boolean;
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
+                mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first data to its last acknowledgment. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first data to its last acknowledgment. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
+                tag?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
+                /** @description Only captures that were uploaded at this time or later. */
+                since?: string | null;
+                /** @description Only captures that were uploaded before this time. */
+                until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13037,6 +13854,288 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_v1_sweeps__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_answers_v1_sweeps__sweep_id__answers__suffix__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_members_v1_sweeps__sweep_id__whatifs__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description Only what-ifs of the algorithm with this label. */
+                label?: string | null;
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the sweep. */
+                sweep_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description No token, or one that is unknown, expired or revoked. */
@@ -15012,6 +16111,105 @@ export interface operations {
             };
         };
     };
+    export_v1_model_checks__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description Name of the specification. */
+                spec?: string | null;
+                /** @description Where its job stands. */
+                state?: components["schemas"]["CheckState"] | null;
+                /** @description only those of this connection's steps */
+                connection?: string | null;
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     get_v1_model_checks__check_id__get: {
         parameters: {
             query?: never;
@@ -16778,6 +17976,98 @@ export interface operations {
             };
         };
     };
+    export_members_v1_teams__team_id__members__suffix__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     remove_member_v1_teams__team_id__members__member_id__delete: {
         parameters: {
             query?: never;
@@ -17177,6 +18467,98 @@ export interface operations {
             };
             /** @description The body is larger than any that is meant. */
             413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_tokens_v1_teams__team_id__tokens__suffix__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18230,6 +19612,183 @@ export interface operations {
                 };
             };
             /** @description The team sends too many requests, or has too many jobs that wait or run; nothing was requested. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_subflows_v1_subflows__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description The column to sort by; - before it: descending. Missing values are last. */
+                sort?: "first_ns" | "-first_ns" | "bytes" | "-bytes" | "duration_s" | "-duration_s" | "completion_s" | "-completion_s" | "goodput_bps" | "-goodput_bps" | "rtt_us" | "-rtt_us" | "rtt_inflation" | "-rtt_inflation" | "retransmission_rate" | "-retransmission_rate" | "subflow_count" | "-subflow_count" | "kind" | "-kind" | "sender_algorithm" | "-sender_algorithm" | "verdict" | "-verdict" | "src" | "-src" | "dst" | "-dst" | "sport" | "-sport" | "dport" | "-dport" | "uploaded_at" | "-uploaded_at" | "filename" | "-filename";
+                /** @description The most rows; without it, all. */
+                limit?: number | null;
+                /** @description Addresses or prefixes: either end of a subflow is in one of them. */
+                address?: string[];
+                /** @description Either end of a subflow has one of these ports. */
+                port?: number[];
+                /** @description Addresses or prefixes: the main subflow's sender is in one of them. */
+                src?: string[];
+                /** @description Addresses or prefixes: the main subflow's receiver is in one of them. */
+                dst?: string[];
+                /** @description The main subflow's sender has one of these ports. */
+                sport?: number[];
+                /** @description The main subflow's receiver has one of these ports. */
+                dport?: number[];
+                /** @description tcp or mptcp. */
+                kind?: ("tcp" | "mptcp") | null;
+                /** @description The main subflow's sender most likely ran one of these. */
+                sender_algorithm?: string[];
+                /** @description The connection has one of these verdicts. */
+                verdict?: ("good" | "limited" | "poor")[];
+                /** @description Names of findings (`quality`): the connection has one of them; none: it has no finding. */
+                mark?: string[];
+                /** @description Names of findings: the connection has all of them; none: it has no finding. */
+                all_marks?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a reliable value of each of them, or is a member of a group that
+                 *     has.
+                 */
+                reliable?: string[];
+                /**
+                 * @description Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
+                 *     group that has.
+                 */
+                measured?: string[];
+                /** @description Least bytes of data. */
+                bytes_min?: number | null;
+                /** @description Most bytes of data. */
+                bytes_max?: number | null;
+                /** @description Least seconds from the first packet to the last. */
+                duration_s_min?: number | null;
+                /** @description Most seconds from the first packet to the last. */
+                duration_s_max?: number | null;
+                /** @description Least seconds from the first data to its last acknowledgment. */
+                completion_s_min?: number | null;
+                /** @description Most seconds from the first data to its last acknowledgment. */
+                completion_s_max?: number | null;
+                /** @description Least median RTT of the main subflow, microseconds. */
+                rtt_us_min?: number | null;
+                /** @description Most median RTT of the main subflow, microseconds. */
+                rtt_us_max?: number | null;
+                /** @description Least ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_min?: number | null;
+                /** @description Most ratio of the main subflow's median RTT to its smallest. */
+                rtt_inflation_max?: number | null;
+                /** @description Least part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_min?: number | null;
+                /** @description Most part of the packets that sent data again, 0 to 1. */
+                retransmission_rate_max?: number | null;
+                /** @description Least goodput, bits per second. */
+                goodput_bps_min?: number | null;
+                /** @description Most goodput, bits per second. */
+                goodput_bps_max?: number | null;
+                /** @description Least number of subflows. */
+                subflow_count_min?: number | null;
+                /** @description Largest number of subflows. */
+                subflow_count_max?: number | null;
+                /** @description Only connections whose first packet was captured at this time or later (RFC 3339, with a zone). */
+                from?: string | null;
+                /** @description Only connections whose first packet was captured before this time (RFC 3339, with a zone). */
+                to?: string | null;
+                /** @description Only this capture. */
+                capture_id?: string | null;
+                /** @description key=value; may be given several times, with different keys, and then all must be there. */
+                tag?: string[];
+                /** @description Keys of tags: the capture has none of them. */
+                without_tag?: string[];
+                /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
+                uploader?: (string | "none")[];
+                /** @description Only captures that were uploaded at this time or later. */
+                since?: string | null;
+                /** @description Only captures that were uploaded before this time. */
+                until?: string | null;
+                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                q?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
             429: {
                 headers: {
                     [name: string]: unknown;

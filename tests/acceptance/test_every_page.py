@@ -24,6 +24,15 @@ RULES = {
     "dark": {"type": "rule", "values": ["color-contrast"]},
 }
 """Of axe-core. In the dark only colours differ."""
+FILES = {
+    "connection-page": {"subflows"},
+    "capture-page": {"connections", "subflows of the connections", "who shared with whom"},
+    "team-page": {"questions"},
+    "connections-page": {"connections", "subflows of the connections"},
+    "comparison-page": {"goodput of these", "goodput of those", "what differs"},
+    "captures-page": {"captures"},
+}
+"""What each page offers as files."""
 COMPRESSED_BYTES_MAX = 170_000
 """Of script and style of the dashboard's page."""
 
@@ -70,6 +79,13 @@ def hold(page: Page, name: str, title: str) -> None:
             assert beyond <= 0, f"{name} is {beyond} pixels wider than {width}"
         assert violations(page, RULES[colours]) == [], f"{name}, {colours}"
     page.emulate_media(color_scheme="light")
+    expected = {f"{label} as a file" for label in FILES.get(name, ())}
+    groups = page.locator(".files[role=group]")
+    assert expected <= set(groups.evaluate_all("all => all.map((g) => g.ariaLabel)")), name
+    for address in page.get_by_test_id("file-csv").evaluate_all("all => all.map((a) => a.href)"):
+        answer = page.request.get(address)
+        assert answer.ok, f"{name}: {address}: {answer.text()}"
+        assert answer.headers["content-type"].startswith("text/csv")
 
 
 def test_script_and_style_are_small() -> None:

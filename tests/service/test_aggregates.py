@@ -18,6 +18,7 @@ from sqlalchemy import Float, cast, literal, select, text, update
 
 from tests.service.test_api import assert_problem
 from tests.service.test_connections import All, Row, client, rows, team  # noqa: F401  # fixtures
+from tests.service.test_exports import assert_alike, csv_of
 
 Value = Callable[[Row], float | None]
 
@@ -412,7 +413,15 @@ def test_whatifs_and_harm(rows: All, client: TestClient) -> None:  # noqa: F811
     assert ask(client, measure="harm:olia")["total"]["count"] == 0
 
 
-def test_noise_is_no_news(client: TestClient, rows: All) -> None:  # noqa: F811
+def of_periods(change: dict[str, Any]) -> dict[str, int]:
+    """The columns of a file that take the place of the pairs."""
+    both = [
+        (name, place, when) for name in ("connections", "captures") for place, when in enumerate(("before", "after"))
+    ]
+    return {f"{name}_{when}": change[name][place] for name, place, when in both}
+
+
+def test_noise_is_no_news(client: TestClient, rows: All, other: TestClient) -> None:  # noqa: F811
     """Of few captures nothing can be said; of many, only what differs."""
 
     def moment(time_ns: int) -> str:
@@ -462,6 +471,10 @@ def test_noise_is_no_news(client: TestClient, rows: All) -> None:  # noqa: F811
                 database.execute(ConnectionFact.__table__.insert().values(attempt_id=attempt_id, number=place, **kept))
     try:
         found = client.get("/v1/aggregates/changes", params={**asked, **times}).json()
+        query = urlencode({**asked, **times}, doseq=True)
+        in_file = [{**c, **of_periods(c)} for c in found["changes"]]
+        assert_alike(client, "/v1/aggregates/changes", f"?{query}", in_file)
+        assert csv_of(other, f"/v1/aggregates/changes.csv?{query}") == []
     finally:
         with engine().begin() as database:
             database.execute(ConnectionFact.__table__.delete().where(ConnectionFact.attempt_id.in_(made)))

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
 from api import exports
 from store.database import engine
@@ -35,7 +35,7 @@ def client(client_for: Any, services: object, run_jobs: Run) -> TestClient:
         made = client_for(_TEAM["token"])
         for name in ("mptcp-ecn.pcap", "begun.pcap"):
             content = begun() if name == "begun.pcap" else (CAPTURES / name).read_bytes()
-            params = {"filename": f"={name}", "tag": ["site=lab", "@run=,1"]}
+            params = {"filename": f"={name}", "tag": ["site=lab", "@run=,1", "step==1"]}
             assert made.post("/v1/captures", params=params, content=content, headers=PCAP).status_code == 202
         run_jobs()
     return client_for(_TEAM["token"])  # type: ignore[no-any-return]
@@ -60,6 +60,37 @@ def json_of(client: TestClient, url: str) -> list[dict[str, Any]]:
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/jsonl"
     return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def value_of(item: dict[str, Any], column: str) -> Any:
+    """What a column has of an item of a list: a field, or one of a nested object with the object's name before it."""
+    if column in item:
+        return item[column]
+    for name, inner in item.items():
+        if column.startswith(f"{name}_") and (inner is None or isinstance(inner, dict)):
+            return None if inner is None else value_of(inner, column.removeprefix(f"{name}_"))
+    raise KeyError(column)
+
+
+def assert_alike(client: TestClient, url: str, query: str, told: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """The table as CSV and as Parquet has each of the items, in their order, with all of their values; returns the rows
+    of the CSV. No text of the items may begin as a formula."""
+    rows = csv_of(client, f"{url}.csv{query}")
+    table = parquet_of(client, f"{url}.parquet{query}")
+    assert len(rows) == len(table) == len(told) > 0
+    assert list(rows[0]) == table.column_names
+    for row, typed, item in zip(rows, table.to_pylist(), told, strict=True):
+        for name, value in typed.items():
+            expected = value_of(item, name)
+            if isinstance(value, datetime):
+                assert value == datetime.fromisoformat(expected) == datetime.fromisoformat(row[name])
+            elif isinstance(value, str) and not isinstance(expected, str):
+                assert json.loads(value) == json.loads(row[name]) == expected
+            else:
+                assert value == expected, name
+                text = "" if value is None else "|".join(value) if isinstance(value, list) else str(value)
+                assert row[name] == (text.lower() if isinstance(value, bool) else text)
+    return rows
 
 
 def team_url(client: TestClient) -> str:
@@ -138,6 +169,143 @@ def test_aggregates_have_a_column_for_each_dimension(client: TestClient) -> None
         assert sum(b["count"] for b in json.loads(typed["histogram"])) == group["count"]
     (whole,) = json_of(client, "/v1/aggregates.jsonl?measure=goodput_bps")
     assert whole["count"] == told["total"]["count"]
+
+
+def capture_and_mptcp(client: TestClient) -> tuple[str, dict[str, Any]]:
+    """Of the capture with a fairness group: its id, and its connection of MPTCP."""
+    (found,) = client.get("/v1/connections?kind=mptcp").json()["items"]
+    return found["capture_id"], found
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_subflows_of_a_connection_and_of_all(client: TestClient, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(exports, "PAGE", size)
+    expected = []
+    for c in client.get("/v1/connections?sort=bytes").json()["items"]:
+        of = {"capture_id": c["capture_id"], "filename": c["filename"], "connection_id": c["id"]}
+        of |= {"connection_number": c["number"], "connection_kind": c["kind"]}
+        own = client.get(f"/v1/connections/{c['id']}").json()["subflows"]
+        expected += [of | s for s in own]
+        assert json_of(client, f"/v1/connections/{c['id']}/subflows.jsonl") == expected[-len(own) :]
+    assert len(expected) > 4, "one has several subflows"
+    assert json_of(client, "/v1/subflows.jsonl?sort=bytes") == expected
+    rows = csv_of(client, "/v1/subflows.csv?sort=bytes")
+    assert [r["filename"] for r in rows] == [f"'{s['filename']}" for s in expected], "they begin with ="
+    for most in range(1, len(expected) + 2):
+        limited = json_of(client, f"/v1/subflows.jsonl?sort=bytes&limit={most}")
+        assert limited == expected[:most], "also where a page of connections has more subflows"
+    _, one = capture_and_mptcp(client)
+    table = parquet_of(client, f"/v1/connections/{one['id']}/subflows.parquet").to_pylist()
+    own = [s for s in expected if s["connection_id"] == one["id"]]
+    assert [{n: s[n] for n in ("number", "src", "dport", "bytes", "rtt_p95_us", "quality")} for s in table] == [
+        {n: s[n] for n in ("number", "src", "dport", "bytes", "rtt_p95_us", "quality")} for s in own
+    ]
+    assert json_of(client, "/v1/subflows.jsonl?kind=mptcp&sort=bytes") == own
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_who_shared_with_whom(client: TestClient, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """All members, also those that a page has no place for."""
+    from api.captures import service
+
+    monkeypatch.setattr(exports, "PAGE", size)
+    capture_id, _ = capture_and_mptcp(client)
+    (group,) = client.get(f"/v1/captures/{capture_id}").json()["fairness"]
+    assert len(group["members"]) == len(group["connections"]) == 2
+    whole = {n: group[n] for n in ("bottleneck", "method", "declared", "jain", "mptcp_to_tcp_ratio", "capacity_bps")}
+    each = zip(*(group[n] for n in ("connections", "kinds", "goodput_bps", "members", "shares")), strict=True)
+    told = [
+        {
+            **whole,
+            "group_verdict": group["verdict"],
+            "connection": c,
+            "kind": k,
+            "goodput_bps": g,
+            "member": m,
+            "share": s,
+        }
+        for c, k, g, m, s in each
+    ]
+    assert any(t["share"] for t in told)
+    monkeypatch.setattr(service, "MEMBERS_MAX", 1)
+    assert_alike(client, f"/v1/captures/{capture_id}/fairness", "", told)
+    assert sorted(json_of(client, f"/v1/captures/{capture_id}/fairness.jsonl")[0]) == sorted(told[0])
+    (other,) = {c["capture_id"] for c in client.get("/v1/connections").json()["items"]} - {capture_id}
+    assert csv_of(client, f"/v1/captures/{other}/fairness.csv") == [], "nobody shared"
+
+
+def test_findings_of_a_capture(client: TestClient) -> None:
+    capture_id, _ = capture_and_mptcp(client)
+    of_capture = Capture.id == uuid.UUID(capture_id)
+    finding = {"what": "gap", "count": 3, "since_s": 1.5, "packet": 7, "unreliable": ["rtt_us", "cwnd"], "file": 0}
+    findings = [{**finding, "meaning": "packets are missing"}, {**finding, "meaning": "=1+1", "since_s": None}]
+    with engine().begin() as database:
+        before = database.scalar(select(Capture.summary).where(of_capture))
+        assert before is not None
+        quality = {"verdict": "limited", "findings": findings}
+        database.execute(update(Capture).where(of_capture).values(summary={**before, "quality": quality}))
+    try:
+        told = client.get(f"/v1/captures/{capture_id}").json()["summary"]["quality"]["findings"]
+        url = f"/v1/captures/{capture_id}/findings"
+        assert json_of(client, f"{url}.jsonl") == told == findings
+        table = parquet_of(client, f"{url}.parquet").to_pylist()
+        rows = csv_of(client, f"{url}.csv")
+    finally:
+        with engine().begin() as database:
+            database.execute(update(Capture).where(of_capture).values(summary=before))
+    assert table == findings
+    assert [r["meaning"] for r in rows] == ["packets are missing", "'=1+1"]
+    assert [(r["since_s"], r["unreliable"]) for r in rows] == [("1.5", "rtt_us|cwnd"), ("", "rtt_us|cwnd")]
+
+
+def test_how_two_selections_differ(client: TestClient) -> None:
+    asked = "measure=goodput_bps&selection=kind%3Dmptcp&baseline=kind%3Dtcp"
+    found = client.get(f"/v1/aggregates/comparison?{asked}&limit=50").json()["dimensions"]
+    told = [{"dimension": d["dimension"], "distance": d["distance"], **v} for d in found for v in d["values"]]
+    assert {"kind", "tag:site"} <= {t["dimension"] for t in told}
+    assert json_of(client, f"/v1/aggregates/comparison.jsonl?{asked}") == told
+    rows = csv_of(client, f"/v1/aggregates/comparison.csv?{asked}")
+    assert rows[0]["dimension"] == told[0]["dimension"]
+    assert [r["value"] for r in rows if r["dimension"] == "tag:step"] == ["'=1"]
+    table = parquet_of(client, f"/v1/aggregates/comparison.parquet?{asked}").to_pylist()
+    assert [{n: t[n] for n in row} for row, t in zip(table, told, strict=True)] == table
+    answer = client.get(f"/v1/aggregates/comparison.csv?{asked}&limit=1")
+    assert len(answer.text.splitlines()) == 1 + len(found)
+    assert answer.headers["Rewindow-Addresses"] == "kept"
+    wrong = client.get("/v1/aggregates/comparison.csv?measure=rtt_us&selection=kinds%3Dtcp")
+    assert_problem(wrong, 422, "selection: kinds")
+
+
+def test_members_and_tokens(client_for: Any, services: object) -> None:
+    client = client_for(make_token(["read", "write", "admin"]))
+    url = team_url(client)
+    viewer = client_for(token_of(client, "viewer")["token"])
+    assert_alike(viewer, f"{url}/members", "", viewer.get(f"{url}/members").json())
+    assert_alike(client, f"{url}/tokens", "", client.get(f"{url}/tokens").json())
+    assert client.post(f"{url}/members", json={"name": "=cmd()"}).status_code == 201
+    assert "'=cmd()" in {r["name"] for r in csv_of(viewer, f"{url}/members.csv")}
+    assert_problem(viewer.get(f"{url}/tokens.csv"), 403, "is a viewer")
+    newest = client.get(f"{url}/audit?action=export").json()["items"][0]
+    assert (newest["object_name"], newest["detail"]["what"]) == ("members", "csv")
+
+
+def test_tables_of_another_team(client: TestClient, other: TestClient, client_for: Any) -> None:
+    capture_id, one = capture_and_mptcp(client)
+    viewer = client_for(token_of(client, "viewer")["token"])
+    urls = (
+        f"/v1/connections/{one['id']}/subflows", f"/v1/captures/{capture_id}/fairness",
+        f"/v1/captures/{capture_id}/findings", f"{team_url(client)}/members",
+    )  # fmt: skip
+    for url in urls:
+        assert viewer.get(f"{url}.parquet").status_code == 200
+        assert_problem(other.get(f"{url}.csv"), 404, "no such")
+    assert_problem(other.get(f"{team_url(client)}/tokens.csv"), 404, "no such team")
+    assert csv_of(other, f"/v1/subflows.csv?capture_id={capture_id}") == []
+    assert viewer.get("/v1/subflows.parquet").headers["Rewindow-Addresses"] == "kept"
+    asked = f"measure=rtt_us&selection=capture_id%3D{capture_id}&baseline=capture_id%3D{capture_id}"
+    assert csv_of(other, f"/v1/aggregates/comparison.csv?{asked}") == []
+    for url in ("sweeps", "model-checks"):
+        assert csv_of(other, f"/v1/{url}.csv") == []
 
 
 def test_too_many_groups_are_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

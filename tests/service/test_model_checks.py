@@ -18,6 +18,7 @@ from sqlalchemy import func, select
 from deploy.run import wait_for
 from tests.conftest import SPECS, make_token
 from tests.service.test_api import assert_problem
+from tests.service.test_exports import assert_alike, csv_of
 from tests.service.test_jobs import age, in_transaction, state
 
 Run = Callable[[], None]
@@ -56,6 +57,8 @@ def test_a_check_that_holds(client: TestClient, run_jobs: Run) -> None:
     assert coverage["Ack"]["place"].startswith("Windows ")
     assert ask(client)["state"] == "done", "the same request is the same check"
     assert ask(client, constants={"Limit": 4})["id"] == asked["id"]
+    assert_alike(client, URL, "?state=done", client.get(URL).json()["items"])
+    assert csv_of(client, f"{URL}.csv?state=failed") == []
 
 
 def test_a_counterexample_is_states(client: TestClient, run_jobs: Run) -> None:

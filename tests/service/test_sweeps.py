@@ -16,6 +16,7 @@ from api.connections import replays
 from store.database import engine
 from store.models import Capture
 from tests.service.test_api import SAMPLE, Run, assert_problem
+from tests.service.test_exports import assert_alike, csv_of
 from tests.service.test_jobs import in_transaction
 from tests.service.test_whatifs import SHORT_BYTES
 
@@ -72,6 +73,10 @@ def test_a_sweep_is_one_request_with_one_progress(
         said = [{"reason": "the algorithm that it ran is not known", "connections": 2}]
         assert (answer["asked"], answer["predicted"], answer["cannot_say"]) == (2, 0, said)
         assert answer["measures"] == {}
+    told = csv_of(client, f"/v1/sweeps/{asked['id']}/answers.csv")
+    assert [(r["label"], r["predicted"], r["measure"], r["recorded_sum"]) for r in told] == [
+        (answer["label"], "0", "", "") for answer in found["answers"]
+    ]
     own = swept(client, asked, label="olia")
     assert {w["connection_id"] for w in own} < {c["id"] for c in connections if c["kind"] == "mptcp"}
     assert {(w["label"], w["state"], w["verdict"]) for w in own} == {("olia", "done", "cannot_say")}
@@ -139,6 +144,20 @@ def test_what_would_have_been_over_a_selection(client: TestClient, connections: 
     own = swept(client, asked)
     assert {w["recorded_bps"] for w in own} == set(recorded)
     assert {w["better"] for w in own} == {0.95, 0.05}
+    url = f"/v1/sweeps/{asked['id']}"
+    assert_alike(client, f"{url}/whatifs", "", own)
+    assert_alike(client, f"{url}/whatifs", "?label=tccc&limit=2", own[:2])
+    assert csv_of(client, f"{url}/whatifs.csv?label=olia") == []
+    assert_alike(client, "/v1/sweeps", "", client.get("/v1/sweeps").json()["items"])
+    of_measures = [
+        {
+            **{n: v for n, v in answer.items() if n != "measures"},
+            **{"measure": name, "connections": m["connections"], "captures": m["captures"]},
+            **{f"{of}_{n}": v for of in ("recorded", "predicted", "change") for n, v in m[of].items()},
+        }
+        for name, m in answer["measures"].items()
+    ]
+    assert_alike(client, f"{url}/answers", "", of_measures)
 
 
 def test_a_cancelled_sweep_keeps_what_is_done_and_what_others_asked_for(
@@ -224,8 +243,12 @@ def test_all_is_asked_for_or_nothing(
 def test_another_team_sees_no_sweep(client: TestClient, connections: list[dict[str, Any]], other: TestClient) -> None:
     asked = ask(client, {"connection_ids": [connections[0]["id"]]})
     url = f"/v1/sweeps/{asked['id']}"
-    for answer in (other.get(url), other.delete(url), other.get(f"{url}/events"), other.get(f"{url}/whatifs")):
+    for answer in (
+        other.get(url), other.delete(url), other.get(f"{url}/events"), other.get(f"{url}/whatifs"),
+        other.get(f"{url}/whatifs.csv"), other.get(f"{url}/answers.parquet"),
+    ):  # fmt: skip
         assert_problem(answer, 404, "no such sweep")
+    assert csv_of(other, "/v1/sweeps.csv") == []
     assert other.get("/v1/sweeps").json()["items"] == []
     theirs = ask(other, {"connection_ids": [connections[0]["id"]]})
     assert (theirs["whatifs"], [r["connections"] for r in theirs["refused"]]) == (0, [1])
