@@ -4,12 +4,14 @@ Light and dark, wide and narrow."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
 import re
 import urllib.request
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -88,6 +90,23 @@ def hold(page: Page, name: str, title: str) -> None:
         assert answer.headers["content-type"].startswith("text/csv")
 
 
+def saved_chart(page: Page, label: str) -> list[list[str]]:
+    """The rows of the chart's CSV. Its pictures have something on them, and the text of the first row's name."""
+    group = page.get_by_role("group", name=f"save {label}").first
+    files = {}
+    for kind in ("png", "svg", "csv"):
+        with page.expect_download() as saved:
+            group.get_by_test_id(f"figure-{kind}").click()
+        files[kind] = saved.value.path().read_bytes()
+        assert saved.value.suggested_filename.endswith(f".{kind}")
+    assert files["png"].startswith(b"\x89PNG")
+    assert len(files["png"]) > 5000
+    drawn = ElementTree.fromstring(files["svg"])
+    assert len(drawn.findall(".//{*}path")) > 2
+    assert len(drawn.findall(".//{*}text")) > 2
+    return list(csv.reader(files["csv"].decode().splitlines()))
+
+
 def test_script_and_style_are_small() -> None:
     built = CHECKOUT / "dashboard" / "dist"
     page = (built / "index.html").read_text()
@@ -118,6 +137,10 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     expect(page.get_by_test_id("fan").locator("canvas")).to_be_visible(timeout=SIMULATED_MS)
     page.get_by_test_id("whatif-changes").locator("summary").click()
     hold(page, "connection-page", "Connection 0 of capture")
+    head, *intervals = saved_chart(page, "prediction of")
+    assert head == ["metric", "recorded", "predicted_median", "predicted_low", "predicted_high"]
+    assert len(intervals) == page.get_by_test_id("interval").count() > 2
+    assert all(float(low) <= float(median) <= float(high) for _, _, median, low, high in intervals)
     page.get_by_test_id("graph-sequence").click()
     expect(page.get_by_test_id("segments-state")).to_contain_text("R: retransmission")
     page.get_by_test_id("acks-open").click()
@@ -131,6 +154,14 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     page.locator(".crumbs a").last.click()
     expect(page.get_by_test_id("connection").first).to_be_visible()
     hold(page, "capture-page", "capture")
+    head, *lives = saved_chart(page, "lives and shares of")
+    rows = page.locator("[data-testid=group]").first.get_by_test_id("member")
+    assert [[r[0], r[2], r[3]] for r in lives] == [
+        [row.locator("td").nth(0).inner_text().split(",")[0], *(row.locator("td").nth(n).inner_text() for n in (1, 2))]
+        for row in rows.all()
+    ]
+    assert (head[4], head[5]) == ("begin_s", "end_s")
+    assert all(float(r[4]) < float(r[5]) for r in lives)
     shown(page, stack, "/?unreliable=counted&compare=before&measure=rtt_inflation", "cell")
     for measure in ("jain", "retransmission_rate", "rtt_inflation", "completion_short_s"):
         expect(page.locator(f"[data-testid=trend][data-measure={measure}]")).to_have_attribute(
@@ -148,6 +179,10 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     hold(page, "connections-page", "Connections")
     shown(page, stack, "/comparison?selection=kind%3Dmptcp&baseline=kind%3Dtcp&measure=goodput_bps", "bar")
     hold(page, "comparison-page", "Comparison")
+    head, *bins = saved_chart(page, "goodput of both")
+    assert head == ["from", "to", "these", "those"]
+    for column in (2, 3):
+        assert sum(float(b[column]) for b in bins) == pytest.approx(1)
     shown(page, stack, "/captures?values=open", "capture")
     expect(page.locator("[data-testid=values][data-field=kind]")).to_contain_text("mptcp 1")
     hold(page, "captures-page", "Captures")

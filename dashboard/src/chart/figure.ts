@@ -1,33 +1,52 @@
-// Lines and bands over time as a file. On the page uPlot draws them, onto a canvas only.
+// Charts as files that are drawn anew for them: on the page uPlot draws onto a canvas only, and bars are parts of a table.
 import { paint } from "../look";
 import { csv, save, savePng } from "./files";
 import { xOf, type Area } from "./lines";
 import { axis, tickText } from "./scale";
 import { asSvg, type Surface } from "./surface";
 
+// What a file is made of: a picture WIDTH wide, and the rows of its CSV, whose first one has the names.
 export interface Figure {
   title: string;
-  // Seconds since 1970 where isDate, else from the beginning. In the order of time.
+  height: number;
+  draw: (surface: Surface) => void;
+  rows: (string | number | null)[][];
+}
+
+export interface OverTime {
+  title: string;
+  // Seconds since 1970 where isDate, else from the beginning, or numbers of what `along` names. In ascending order.
   times: number[];
   isDate: boolean;
+  along?: string;
   from: number;
   to: number;
   most: number;
   shown: (value: number) => string;
   bands: { words: string; low: (number | null)[]; high: (number | null)[]; colour: string; opacity: number }[];
-  lines: { words: string; values: (number | null)[]; colour: string; dash?: number[] }[];
+  lines: { words: string; values: (number | null)[]; colour: string; dash?: number[]; isStep?: boolean }[]; // isStep: a value holds until the next one
+}
+
+// Spans below one another, each on its row: from, to and marks are values, on the scale from `least` to the row's `most`.
+export interface Spans {
+  title: string;
+  least: number;
+  axis?: { most: number; text: (value: number) => string }; // where all rows have the same scale
+  rows: { words: string; told: string; from: number; to: number; most: number; colour: string; marks: { at: number; colour: string }[] }[];
+  table: (string | number | null)[][];
 }
 
 export type Kind = "PNG" | "SVG" | "CSV";
 
-const WIDTH = 900;
+export const WIDTH = 900;
 const HEIGHT = 330;
 const MAIN: Area = { x: 96, y: 36, width: WIDTH - 112, height: HEIGHT - 100 };
 
-const timeText = (figure: Figure, ticks: number[], t: number) => (figure.isDate ? new Date(t * 1000).toISOString().slice(5, 16).replace("T", " ") : `${tickText(t, ticks)} s`);
+const timeText = (figure: OverTime, ticks: number[], t: number) =>
+  figure.isDate ? new Date(t * 1000).toISOString().slice(5, 16).replace("T", " ") : `${tickText(t, ticks)}${figure.along ? "" : " s"}`;
 
 // A tick for each day or hour, or for every few of them, when the axis has dates.
-function timeTicks(figure: Figure): number[] {
+function timeTicks(figure: OverTime): number[] {
   if (!figure.isDate) return axis(figure.from, figure.to, false, 9).ticks;
   const steps = [3600, 6 * 3600, 86400, 2 * 86400, 7 * 86400, 28 * 86400];
   const step = steps.find((s) => (figure.to - figure.from) / s <= 9) ?? 84 * 86400;
@@ -36,7 +55,7 @@ function timeTicks(figure: Figure): number[] {
 }
 
 // The value at a time between two that are known.
-function between(figure: Figure, values: (number | null)[], t: number): number | null {
+function between(figure: OverTime, values: (number | null)[], t: number): number | null {
   const after = figure.times.findIndex((known) => known >= t);
   const [b, a] = [values[after], values[Math.max(after - 1, 0)]];
   if (after < 0 || a === null || a === undefined || b === null || b === undefined) return null;
@@ -44,7 +63,7 @@ function between(figure: Figure, values: (number | null)[], t: number): number |
   return to > from ? (t < from ? null : a + ((b - a) * (t - from)) / (to - from)) : t === to ? b : null;
 }
 
-function draw(surface: Surface, figure: Figure) {
+function drawOverTime(surface: Surface, figure: OverTime) {
   const [ink, soft, line] = [paint("ink"), paint("soft"), paint("line")];
   const values = axis(0, figure.most, false, 5);
   const x = xOf(MAIN, figure);
@@ -66,7 +85,12 @@ function draw(surface: Surface, figure: Figure) {
       surface.bars(columns, b.colour, b.opacity);
     }
     for (const l of figure.lines) {
-      surface.path(figure.times.flatMap((t, i) => (typeof l.values[i] === "number" ? [x(t), y(l.values[i])] : [NaN, NaN])), l.colour, 2, l.dash);
+      const corners = figure.times.flatMap((t, i) => {
+        const [value, earlier] = [l.values[i], l.values[i - 1]];
+        if (typeof value !== "number") return [NaN, NaN];
+        return l.isStep && typeof earlier === "number" ? [x(t), y(earlier), x(t), y(value)] : [x(t), y(value)];
+      });
+      surface.path(corners, l.colour, 2, l.dash);
       if (figure.times.length < 40) surface.bars(figure.times.flatMap((t, i) => (typeof l.values[i] === "number" ? [x(t) - 2.5, y(l.values[i]) - 2.5, 5, 5] : [])), l.colour);
     }
   });
@@ -78,8 +102,8 @@ function draw(surface: Surface, figure: Figure) {
   }
 }
 
-function rows(figure: Figure): (string | number | null)[][] {
-  const head = [figure.isDate ? "time" : "time_s", ...figure.lines.map((l) => l.words), ...figure.bands.flatMap((b) => [`${b.words}, from`, `${b.words}, to`])];
+function rowsOverTime(figure: OverTime): (string | number | null)[][] {
+  const head = [figure.along ?? (figure.isDate ? "time" : "time_s"), ...figure.lines.map((l) => l.words), ...figure.bands.flatMap((b) => [`${b.words}, from`, `${b.words}, to`])];
   const body = figure.times.map((t, i) => [
     figure.isDate ? new Date(t * 1000).toISOString() : t,
     ...figure.lines.map((l) => l.values[i] ?? null),
@@ -88,9 +112,44 @@ function rows(figure: Figure): (string | number | null)[][] {
   return [head, ...body];
 }
 
+export const overTime = (figure: OverTime): Figure => ({ title: figure.title, height: HEIGHT, draw: (surface) => drawOverTime(surface, figure), rows: rowsOverTime(figure) });
+
+const ROW = 30;
+const [NAMES, VALUES] = [300, 240]; // what rows are called, on the left, and what they say, on the right
+const cut = (text: string, most: number) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+function drawSpans(surface: Surface, figure: Spans) {
+  const [ink, soft, line] = [paint("ink"), paint("soft"), paint("line")];
+  const [left, width] = [NAMES, WIDTH - NAMES - VALUES];
+  const bottom = 36 + figure.rows.length * ROW;
+  surface.text(16, 16, figure.title, ink, "start", 13);
+  const x = (value: number, most: number) => left + (width * (Math.min(Math.max(value, figure.least), most) - figure.least)) / (most - figure.least || 1);
+  if (figure.axis) {
+    const { most, text } = figure.axis;
+    for (const tick of axis(figure.least, most, false, 4).ticks) {
+      surface.bars([Math.round(x(tick, most)), 36, 1, bottom - 36], line);
+      surface.text(x(tick, most), bottom + 14, text(tick), soft, "middle", 11);
+    }
+  }
+  figure.rows.forEach((row, i) => {
+    const y = 36 + i * ROW + ROW / 2;
+    surface.bars([left, y, width, 1], line);
+    surface.text(16, y, cut(row.words, 42), ink);
+    surface.bars([x(row.from, row.most), y - 6, Math.max(x(row.to, row.most) - x(row.from, row.most), 1), 12], row.colour, 0.6);
+    for (const mark of row.marks) surface.bars([x(mark.at, row.most) - 1, y - 11, 2.5, 22], mark.colour);
+    surface.text(left + width + 12, y, cut(row.told, 38), soft, "start", 11);
+  });
+}
+
+export const spans = (figure: Spans): Figure => ({
+  title: figure.title,
+  height: 36 + figure.rows.length * ROW + (figure.axis ? 34 : 12),
+  draw: (surface) => drawSpans(surface, figure),
+  rows: figure.table,
+});
+
 export function saveFigure(kind: Kind, name: string, figure: Figure) {
-  const drawn = (surface: Surface) => draw(surface, figure);
-  if (kind === "CSV") save(`${name}.csv`, csv(rows(figure)), "text/csv");
-  else if (kind === "SVG") save(`${name}.svg`, asSvg(WIDTH, HEIGHT, paint("paper"), figure.title, drawn), "image/svg+xml");
-  else savePng(`${name}.png`, WIDTH, HEIGHT, paint("paper"), drawn);
+  if (kind === "CSV") save(`${name}.csv`, csv(figure.rows), "text/csv");
+  else if (kind === "SVG") save(`${name}.svg`, asSvg(WIDTH, figure.height, paint("paper"), figure.title, figure.draw), "image/svg+xml");
+  else savePng(`${name}.png`, WIDTH, figure.height, paint("paper"), figure.draw);
 }
