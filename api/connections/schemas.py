@@ -149,6 +149,8 @@ class ReplayOut(Schema):
     """None until the replay is done."""
     has_series: bool
     """Can its windows be drawn over time? Not before it is done, and not after retention has deleted its series."""
+    asked_for: bool = True
+    """Did a member ask for it? It can be deleted when it has ended; others are part of the capture's analysis."""
 
 
 class FirstViolation(Schema):

@@ -158,6 +158,7 @@ def _replays_of_attempt(
                     created_at=attempt.created_at,
                     windows=windows,
                     has_series=has_series,
+                    asked_for=False,
                 )
             )
     return replays

@@ -5515,6 +5515,12 @@ export interface components {
              * @description Can its windows be drawn over time? Not before it is done, and not after retention has deleted its series.
              */
             has_series: boolean;
+            /**
+             * Asked For
+             * @description Did a member ask for it? It can be deleted when it has ended; others are part of the capture's analysis.
+             * @default true
+             */
+            asked_for: boolean;
         };
         /**
          * ReplaysIn
@@ -7763,8 +7769,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where its job stands. */
                 state?: components["schemas"]["State"] | null;
-                /** @description The column to sort by; - before it: descending. */
-                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes";
+                /** @description The column to sort by; - before it: descending. `first_ns` is the time of the first packet; captures without one are last. */
+                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes" | "first_ns" | "-first_ns";
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
@@ -8056,8 +8062,8 @@ export interface operations {
             query?: {
                 /** @description Where its job stands. */
                 state?: components["schemas"]["State"] | null;
-                /** @description The column to sort by; - before it: descending. */
-                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes";
+                /** @description The column to sort by; - before it: descending. `first_ns` is the time of the first packet; captures without one are last. */
+                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes" | "first_ns" | "-first_ns";
                 /** @description The most rows; without it, all. */
                 limit?: number | null;
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */
@@ -10135,8 +10141,8 @@ export interface operations {
     find_v1_connections_get: {
         parameters: {
             query?: {
-                /** @description The column to sort by; - before it: descending. Missing values are last. */
-                sort?: "first_ns" | "-first_ns" | "bytes" | "-bytes" | "duration_s" | "-duration_s" | "completion_s" | "-completion_s" | "goodput_bps" | "-goodput_bps" | "rtt_us" | "-rtt_us" | "rtt_inflation" | "-rtt_inflation" | "retransmission_rate" | "-retransmission_rate" | "subflow_count" | "-subflow_count" | "kind" | "-kind" | "sender_algorithm" | "-sender_algorithm" | "verdict" | "-verdict" | "src" | "-src" | "dst" | "-dst" | "sport" | "-sport" | "dport" | "-dport" | "uploaded_at" | "-uploaded_at" | "filename" | "-filename";
+                /** @description The column to sort by; - before it: descending. `marks` is the number of findings, `tag:KEY` the value of a tag. Missing values are last. */
+                sort?: ("first_ns" | "-first_ns" | "bytes" | "-bytes" | "duration_s" | "-duration_s" | "completion_s" | "-completion_s" | "goodput_bps" | "-goodput_bps" | "rtt_us" | "-rtt_us" | "rtt_inflation" | "-rtt_inflation" | "retransmission_rate" | "-retransmission_rate" | "subflow_count" | "-subflow_count" | "kind" | "-kind" | "sender_algorithm" | "-sender_algorithm" | "verdict" | "-verdict" | "marks" | "-marks" | "src" | "-src" | "dst" | "-dst" | "sport" | "-sport" | "dport" | "-dport" | "uploaded_at" | "-uploaded_at" | "filename" | "-filename" | "uploader" | "-uploader") | string;
                 /** @description `next_cursor` of the page before; left out for the first page. */
                 cursor?: string | null;
                 /** @description The most items of a page. */
@@ -10316,8 +10322,8 @@ export interface operations {
     export_v1_connections__suffix__get: {
         parameters: {
             query?: {
-                /** @description The column to sort by; - before it: descending. Missing values are last. */
-                sort?: "first_ns" | "-first_ns" | "bytes" | "-bytes" | "duration_s" | "-duration_s" | "completion_s" | "-completion_s" | "goodput_bps" | "-goodput_bps" | "rtt_us" | "-rtt_us" | "rtt_inflation" | "-rtt_inflation" | "retransmission_rate" | "-retransmission_rate" | "subflow_count" | "-subflow_count" | "kind" | "-kind" | "sender_algorithm" | "-sender_algorithm" | "verdict" | "-verdict" | "src" | "-src" | "dst" | "-dst" | "sport" | "-sport" | "dport" | "-dport" | "uploaded_at" | "-uploaded_at" | "filename" | "-filename";
+                /** @description The column to sort by; - before it: descending. `marks` is the number of findings, `tag:KEY` the value of a tag. Missing values are last. */
+                sort?: ("first_ns" | "-first_ns" | "bytes" | "-bytes" | "duration_s" | "-duration_s" | "completion_s" | "-completion_s" | "goodput_bps" | "-goodput_bps" | "rtt_us" | "-rtt_us" | "rtt_inflation" | "-rtt_inflation" | "retransmission_rate" | "-retransmission_rate" | "subflow_count" | "-subflow_count" | "kind" | "-kind" | "sender_algorithm" | "-sender_algorithm" | "verdict" | "-verdict" | "marks" | "-marks" | "src" | "-src" | "dst" | "-dst" | "sport" | "-sport" | "dport" | "-dport" | "uploaded_at" | "-uploaded_at" | "filename" | "-filename" | "uploader" | "-uploader") | string;
                 /** @description The most rows; without it, all. */
                 limit?: number | null;
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */
@@ -19643,8 +19649,8 @@ export interface operations {
     export_subflows_v1_subflows__suffix__get: {
         parameters: {
             query?: {
-                /** @description The column to sort by; - before it: descending. Missing values are last. */
-                sort?: "first_ns" | "-first_ns" | "bytes" | "-bytes" | "duration_s" | "-duration_s" | "completion_s" | "-completion_s" | "goodput_bps" | "-goodput_bps" | "rtt_us" | "-rtt_us" | "rtt_inflation" | "-rtt_inflation" | "retransmission_rate" | "-retransmission_rate" | "subflow_count" | "-subflow_count" | "kind" | "-kind" | "sender_algorithm" | "-sender_algorithm" | "verdict" | "-verdict" | "src" | "-src" | "dst" | "-dst" | "sport" | "-sport" | "dport" | "-dport" | "uploaded_at" | "-uploaded_at" | "filename" | "-filename";
+                /** @description The column to sort by; - before it: descending. `marks` is the number of findings, `tag:KEY` the value of a tag. Missing values are last. */
+                sort?: ("first_ns" | "-first_ns" | "bytes" | "-bytes" | "duration_s" | "-duration_s" | "completion_s" | "-completion_s" | "goodput_bps" | "-goodput_bps" | "rtt_us" | "-rtt_us" | "rtt_inflation" | "-rtt_inflation" | "retransmission_rate" | "-retransmission_rate" | "subflow_count" | "-subflow_count" | "kind" | "-kind" | "sender_algorithm" | "-sender_algorithm" | "verdict" | "-verdict" | "marks" | "-marks" | "src" | "-src" | "dst" | "-dst" | "sport" | "-sport" | "dport" | "-dport" | "uploaded_at" | "-uploaded_at" | "filename" | "-filename" | "uploader" | "-uploader") | string;
                 /** @description The most rows; without it, all. */
                 limit?: number | null;
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */

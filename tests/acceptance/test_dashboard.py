@@ -271,6 +271,16 @@ def test_a_replay_with_other_options(page: Page) -> None:
     chip = page.locator("[data-label='tccc(aca_md=half)']")
     expect(chip).to_be_enabled()
     expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", "4")
+    asked = page.get_by_test_id("deletable").get_by_role("button")
+    expect(asked).to_have_text("tccc(aca_md=half) ×")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    asked.click()
+    expect(chip).to_be_enabled()
+    page.once("dialog", lambda dialog: dialog.accept())
+    asked.click()
+    expect(chip).to_have_count(0)
+    expect(asked).to_have_count(0)
+    expect(page.get_by_test_id("chart")).to_have_attribute("data-lines", re.compile("^[1-3]$"))
     assert page.troubles == []  # type: ignore[attr-defined]
 
 

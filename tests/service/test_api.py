@@ -161,6 +161,8 @@ def test_replay_with_options(analysed: dict[str, Any], client: TestClient, run_j
     run_jobs()
     lines = client.get(f"{url}/series?algorithms=tccc(aca_safe=on),tccc&width=10000").json()["lines"]
     assert {line["algorithm"] for line in lines} == {"tccc", "tccc(aca_safe=on)"}
+    replays = client.get(url).json()["replays"]
+    assert [r["label"] for r in replays if r["asked_for"]] == ["tccc(aca_safe=on)"]
     table = pq.read_table(io.BytesIO(client.get(f"{url}/acks.parquet").content))
     assert "tccc(aca_safe=on).cwnd" in table.column_names
     assert_problem(client.post(f"{url}/replays", json={"algorithm": "nope"}), 422, "unknown algorithm")
