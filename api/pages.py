@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Query
-from sqlalchemy import ColumnElement, Select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, or_, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -44,6 +44,8 @@ class Keyset:
 
     columns: tuple[InstrumentedAttribute[Any], ...]
     descending: bool = False
+    first_may_be_null: bool = False
+    """Of the first column, which has integers. Rows without a value are the last in both directions."""
     name: str = ""
     """Of an order among several of one list: a cursor of another order is refused."""
 
@@ -51,11 +53,11 @@ class Keyset:
         self, session: AsyncSession, query: Select[Any], cursor: str | None, limit: int, out: Callable[[Any], T]
     ) -> Page[T]:
         """The page behind the cursor; `out` makes an item of a row of the query. Raises BadRequest."""
-        key = tuple_(*self.columns)
         if cursor is not None:
-            last = self._parse(cursor)
-            query = query.where(key < last if self.descending else key > last)
+            query = query.where(self._behind(self._parse(cursor)))
         order: list[ColumnElement[Any]] = [c.desc() if self.descending else c.asc() for c in self.columns]
+        if self.first_may_be_null:
+            order[0] = order[0].nulls_last()
         # One row more than asked for tells whether there is another page.
         query = query.add_columns(*self.columns).order_by(*order).limit(limit + 1)
         rows = (await session.execute(query)).all()
@@ -66,18 +68,33 @@ class Keyset:
             next_cursor=self._cursor(shown[-1][-len(self.columns) :]) if more else None,
         )
 
+    def _behind(self, last: tuple[Any, ...]) -> ColumnElement[bool]:
+        def follows(columns: Sequence[Any], values: tuple[Any, ...]) -> ColumnElement[bool]:
+            return tuple_(*columns) < values if self.descending else tuple_(*columns) > values
+
+        first, *others = self.columns
+        if not self.first_may_be_null:
+            return follows(self.columns, last)
+        if last[0] is None:
+            return and_(first.is_(None), follows(others, last[1:]))
+        return or_(follows(self.columns, last), first.is_(None))
+
     def _cursor(self, key: Sequence[Any]) -> str:
-        texts = [v.isoformat() if isinstance(v, datetime) else str(v) for v in key]
+        texts = [None if v is None else v.isoformat() if isinstance(v, datetime) else str(v) for v in key]
         return encode([self.name, *texts] if self.name else texts)
 
     def _parse(self, cursor: str) -> tuple[Any, ...]:
         parts = decode(cursor)
         if self.name and (not parts or parts.pop(0) != self.name):
             raise foreign()
-        if len(parts) != len(self.columns) or not all(isinstance(part, str) for part in parts):
+        readers: list[Callable[[Any], Any]] = [_PARSE[c.type.python_type] for c in self.columns]
+        if self.first_may_be_null:
+            readers[0] = _perhaps_integer
+        certain = parts[1:] if self.first_may_be_null else parts
+        if len(parts) != len(readers) or not all(isinstance(part, str) for part in certain):
             raise foreign()
         try:
-            return tuple(_PARSE[c.type.python_type](part) for c, part in zip(self.columns, parts, strict=True))
+            return tuple(read(part) for read, part in zip(readers, parts, strict=True))
         except ValueError as e:
             raise foreign() from e
 
@@ -93,11 +110,16 @@ def _time(text: str) -> datetime:
     return value
 
 
-def _integer(text: str) -> int:
+def _integer(text: str, least: int = 0) -> int:
     value = int(text)
-    if not 0 <= value <= _INTEGER_MAX:
+    if not least <= value <= _INTEGER_MAX:
         raise ValueError("out of range")
     return value
+
+
+def _perhaps_integer(part: Any) -> int | None:
+    """Raises ValueError."""
+    return None if part is None else _integer(str(part), -_INTEGER_MAX)
 
 
 _PARSE: dict[type, Callable[[str], Any]] = {datetime: _time, uuid.UUID: uuid.UUID, int: _integer, str: str}

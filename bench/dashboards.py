@@ -108,6 +108,10 @@ PAGES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 AD_HOC: dict[str, tuple[str, dict[str, Any]]] = {
     "index by goodput": ("/v1/connections", {"sort": "-goodput_bps"}),
+    "index by number of findings": ("/v1/connections", {"sort": "-marks"}),
+    "index by a tag": ("/v1/connections", {"sort": "tag:site"}),
+    "index by uploader": ("/v1/connections", {"sort": "uploader"}),
+    "captures by capture time": ("/v1/captures", {"sort": "-first_ns"}),
     "index of a prefix": ("/v1/connections", {"address": "10.0.20.0/24"}),
     "index of a rare port": ("/v1/connections", {"port": 31234}),
     "index of retransmissions > 9 %": ("/v1/connections", {"retransmission_rate_min": 0.09}),

@@ -11,6 +11,7 @@ from sqlalchemy import (
     REAL,
     BigInteger,
     CheckConstraint,
+    Computed,
     DateTime,
     Enum,
     Float,
@@ -288,6 +289,7 @@ class Capture(Base):
         UniqueConstraint("team_id", "received"),
         UniqueConstraint("attempt_id"),
         Index("ix_captures_team_id_created_at_id", "team_id", text("created_at DESC"), text("id DESC")),
+        Index("ix_captures_first_ns", "team_id", "first_ns", "id"),
         Index("ix_captures_stored", "team_id", postgresql_include=["bytes", "raw_deleted_at"]),
         Index("ix_captures_object_key", "object_key", postgresql_using="hash"),
         Index("ix_captures_tags", "tags", postgresql_using="gin"),
@@ -325,6 +327,8 @@ class Capture(Base):
     analysed_at: Mapped[datetime | None]
     summary: Mapped[dict[str, Any] | None]
     """Results about the whole capture: rewindow's Summary as JSON, and how bottlenecks were found."""
+    first_ns: Mapped[int | None] = mapped_column(Computed("(summary ->> 'first_ns')::bigint", persisted=True))
+    """Of the summary: when its first packet was captured, nanoseconds since 1970."""
     acks_key: Mapped[str | None]
     """Object with a row for each ACK: Parquet, clustered by connection, in capture order within each connection."""
     marks_key: Mapped[str | None]

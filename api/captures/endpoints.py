@@ -38,7 +38,10 @@ changing = APIRouter(prefix="/v1/captures", tags=["captures"], route_class=Route
 Tags = Annotated[list[str], Query(description="key=value; may be given several times")]
 Sort: TypeAlias = Annotated[
     Literal[service.SORTS],  # type: ignore[valid-type]
-    Query(description="The column to sort by; - before it: descending."),
+    Query(
+        description="The column to sort by; - before it: descending. `first_ns` is the time of the first packet;"
+        " captures without one are last."
+    ),
 ]
 _COLUMNS = exports.columns_of(CaptureOut)
 _FINDING_COLUMNS = exports.columns_of(FindingOut)

@@ -71,10 +71,18 @@ _ONLY_FROM = (
 _OF_COPY = ("object_key", "sha256", "bytes", "payload", "addresses")
 MEMBERS_OF_GROUP_MAX, MEMBERS_MAX = 40, 400
 NEWEST_FIRST = "-created_at"
-_COLUMNS = {"created_at": Capture.created_at, "filename": Capture.filename, "bytes": Capture.bytes}
+_COLUMNS = {
+    "created_at": Capture.created_at,
+    "filename": Capture.filename,
+    "bytes": Capture.bytes,
+    "first_ns": Capture.first_ns,
+}
 _ORDERS = {
     sign + name: Keyset(
-        (column, Capture.id), descending=sign == "-", name="" if sign + name == NEWEST_FIRST else sign + name
+        (column, Capture.id),
+        descending=sign == "-",
+        first_may_be_null=name == "first_ns",
+        name="" if sign + name == NEWEST_FIRST else sign + name,
     )
     for name, column in _COLUMNS.items()
     for sign in ("", "-")

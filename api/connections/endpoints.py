@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.concurrency import run_in_threadpool
 
@@ -45,8 +46,11 @@ _REFUSED = problem("Retention has deleted the stored copy of the capture, which 
 _GONE = "the series of this connection are missing in the object store"
 
 Sort: TypeAlias = Annotated[  # type: ignore[valid-type]
-    Literal[tuple(search.SORTS)],
-    Query(description="The column to sort by; - before it: descending. Missing values are last."),
+    Literal[tuple(search.SORTS)] | Annotated[str, Field(pattern=search.TAG_PATTERN)],
+    Query(
+        description="The column to sort by; - before it: descending. `marks` is the number of findings, `tag:KEY` the"
+        " value of a tag. Missing values are last."
+    ),
 ]
 _COLUMNS = exports.columns_of(ConnectionFound)
 _SUBFLOW_COLUMNS = exports.columns_of(SubflowRow)

@@ -23,17 +23,24 @@ from store.models import Capture, Connection, ConnectionFact, QualityRecord, Tok
 
 Column = Literal[
     "first_ns", "bytes", "duration_s", "completion_s", "goodput_bps", "rtt_us", "rtt_inflation",
-    "retransmission_rate", "subflow_count", "kind", "sender_algorithm", "verdict", "src", "dst", "sport", "dport",
-    "uploaded_at", "filename",
+    "retransmission_rate", "subflow_count", "kind", "sender_algorithm", "verdict", "marks", "src", "dst", "sport",
+    "dport", "uploaded_at", "filename", "uploader",
 ]  # fmt: skip
 SORTS = [sign + name for name in get_args(Column) for sign in ("", "-")]
+TAG = "tag:"
+"""Begins what is sorted by a tag; its key follows."""
+TAG_PATTERN = rf"^-?{TAG}[^=]{{1,199}}$"
 
 _OF_TABLES: dict[str, ColumnElement[Any]] = {
     "rtt_inflation": facts.RTT_INFLATION,
     "verdict": QualityRecord.verdict.expression,
+    "marks": func.cardinality(QualityRecord.quality, type_=Integer),
     "uploaded_at": Capture.created_at.expression,
     "filename": Capture.filename.expression,
+    "uploader": Token.name.expression,
 }
+_NULLABLE = ("rtt_inflation", "uploader")
+"""Of these."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,9 @@ class Order:
 
     @property
     def column(self) -> ColumnElement[Any]:
+        if self.name.startswith(TAG):
+            value: ColumnElement[Any] = Capture.tags[self.name.removeprefix(TAG)].astext
+            return value
         found = _OF_TABLES.get(self.name)
         return ConnectionFact.__table__.c[self.name] if found is None else found
 
@@ -58,7 +68,8 @@ class Order:
 
     @property
     def _is_nullable(self) -> bool:
-        return self.name == "rtt_inflation" or bool(getattr(self.column, "nullable", False))
+        of_other = self.name in _NULLABLE or self.name.startswith(TAG)
+        return of_other or bool(getattr(self.column, "nullable", False))
 
     def by(self) -> list[ColumnElement[Any]]:
         keys = (self.column, *_UNIQUE)
@@ -115,8 +126,8 @@ _KEY = TypeAdapter(tuple[Annotated[int, Field(ge=0, lt=2**63)], Annotated[int, F
 _MOST: dict[type, int] = {BigInteger: 2**63 - 1, Integer: 2**31 - 1}
 _KINDS: dict[str, type] = {
     "first_ns": int, "bytes": int, "duration_s": float, "completion_s": float, "goodput_bps": float, "rtt_us": int,
-    "rtt_inflation": float, "retransmission_rate": float, "subflow_count": int, "sport": int, "dport": int,
-    "uploaded_at": datetime,
+    "rtt_inflation": float, "retransmission_rate": float, "subflow_count": int, "marks": int, "sport": int,
+    "dport": int, "uploaded_at": datetime,
 }  # fmt: skip
 """Of the columns that are no texts."""
 
@@ -141,8 +152,10 @@ async def find_page(
 ) -> Page[ConnectionFound]:
     """A page of them. Raises BadRequest."""
     keys = selected(caller, wanted, *_UNIQUE, order.column.label("value"), Capture.id.label("capture_id"))
-    if order.name == "verdict":
+    if order.name in ("verdict", "marks"):
         keys = keys.join(QualityRecord, QualityRecord.id == ConnectionFact.quality_id)
+    if order.name == "uploader":
+        keys = keys.outerjoin(Token, Token.id == Capture.uploader_id)
     if cursor is not None:
         keys = keys.where(order.behind(cursor))
     # One row more than asked for tells whether there is another page.

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import insert, update
+from sqlalchemy import insert, null, update
 
 from api.captures import service
+from api.pages import encode
 from store.database import engine
 from store.models import Capture
 from tests.service.test_api import assert_problem
@@ -32,6 +33,38 @@ def captures(client: TestClient) -> list[dict[str, Any]]:
             }
             database.execute(insert(Capture).values(id=key, team_id=team_id, filename=name, state="failed", **values))
     return list(client.get("/v1/captures").json()["items"])
+
+
+CAPTURED = (3_000, None, -5, 3_000, None)
+"""When the first packet of each was captured; None: that is not known."""
+SUMMARY = {
+    "packets": 1, "tcp_packets": 1, "bytes": 1, "duration_s": 0, "last_ns": 9, "link_types": [], "interfaces": 1,
+    "oddities": {}, "vantage": "unknown", "rows": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_pages_by_capture_time(captures: list[dict[str, Any]], client: TestClient, size: int) -> None:
+    times = {c["id"]: time for c, time in zip(captures, CAPTURED, strict=True)}
+    with engine().begin() as database:
+        for key, first_ns in times.items():
+            summary = null() if first_ns is None else {**SUMMARY, "first_ns": first_ns}
+            database.execute(update(Capture).where(Capture.id == uuid.UUID(key)).values(summary=summary))
+    for sort in ("first_ns", "-first_ns"):
+        seen: list[str] = []
+        query = f"/v1/captures?sort={sort}&limit={size}"
+        page = client.get(query).json()
+        while True:
+            seen += [c["id"] for c in page["items"]]
+            if page["next_cursor"] is None:
+                break
+            page = client.get(f"{query}&cursor={page['next_cursor']}").json()
+        assert sorted(seen) == sorted(times), "each once"
+        known = sorted((t for t in CAPTURED if t is not None), reverse=sort[0] == "-")
+        assert [times[c] for c in seen] == [*known, None, None]
+    assert_problem(client.get(f"/v1/captures?sort=bytes&cursor={encode(['bytes', None, seen[0]])}"), 400, "this cursor")
+    for key in (["first_ns", None], ["first_ns", None, None], ["first_ns", "x", seen[0]]):
+        assert_problem(client.get(f"/v1/captures?sort=first_ns&cursor={encode(key)}"), 400, "this cursor")
 
 
 @pytest.mark.parametrize("name", ["created_at", "filename", "bytes"])

@@ -5,15 +5,17 @@ from __future__ import annotations
 import importlib
 import ipaddress
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import text
+from sqlalchemy import select, text, update
 
 from api.pages import encode
+from store.database import engine
+from store.models import Capture
 from tests.conftest import CAPTURES, make_token
 from tests.packets import SYN, Trace
 from tests.service.test_api import PCAP, Run, assert_problem
@@ -223,9 +225,32 @@ COLUMNS = (
 )  # fmt: skip
 
 
+VALUES: dict[str, Callable[[Row], Any]] = {
+    **{end: lambda r, end=end: ipaddress.ip_address(r[end]) for end in ("src", "dst")},
+    "marks": lambda r: len(r["quality"]),
+    "uploader": lambda r: r["uploader"] and r["uploader"]["name"],
+    **{f"tag:{key}": lambda r, key=key: r["tags"].get(key) for key in ("site", "run", "none")},
+}
+"""What a row is sorted by that is no field of its own."""
+
+
+@pytest.fixture
+def one_unknown_uploader(rows: All) -> Iterator[None]:
+    """Of the captures: then the order has a place without a value."""
+    capture = Capture.id == uuid.UUID(rows[0]["capture_id"])
+    with engine().begin() as database:
+        uploader = database.scalar(select(Capture.uploader_id).where(capture))
+        database.execute(update(Capture).where(capture).values(uploader_id=None))
+    yield
+    with engine().begin() as database:
+        database.execute(update(Capture).where(capture).values(uploader_id=uploader))
+
+
 @pytest.mark.parametrize("sign", ["", "-"])
-@pytest.mark.parametrize("name", [*COLUMNS, "src", "dst"])
+@pytest.mark.parametrize("name", [*COLUMNS, *VALUES])
+@pytest.mark.usefixtures("one_unknown_uploader")
 def test_pages_in_every_order(rows: All, client: TestClient, name: str, sign: str) -> None:
+    """Pages behind one another are the whole, also where several rows have the same value, or none."""
     seen: All = []
     cursor = None
     while True:
@@ -237,7 +262,9 @@ def test_pages_in_every_order(rows: All, client: TestClient, name: str, sign: st
             break
         assert len(page["items"]) == 2
     assert sorted(r["id"] for r in seen) == sorted(r["id"] for r in rows)
-    values = [ipaddress.ip_address(r[name]) if name in ("src", "dst") else r[name] for r in seen]
+    values = [VALUES.get(name, lambda r: r[name])(r) for r in seen]
+    if name in ("marks", "uploader", "tag:site"):
+        assert 1 < len(set(values)) < len(values), "no ties, or nothing else"
     known = [v for v in values if v is not None]
     assert values == sorted(known, reverse=sign == "-") + [None] * (len(values) - len(known))
 
@@ -283,7 +310,10 @@ def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:
         assert client.get(url, params={"tag": ["site=lab", "site=lab"]}).status_code == 200
     for name in ("subflow_count_min", "subflow_count_max"):
         assert_problem(client.get("/v1/connections", params={name: 2**31}), 422, name)
-    assert_problem(client.get("/v1/connections?sort=ids"), 422, "sort")
+    for sort in ("ids", "tag:", "tag:a=b", "xtag:a", "--tag:a", f"tag:{'x' * 200}"):
+        assert_problem(client.get("/v1/connections", params={"sort": sort}), 422, "sort")
+    hostile = client.get("/v1/connections", params={"sort": "-tag:' || '", "limit": 1}).json()
+    assert hostile["next_cursor"], "a key is a value"
     cursor = client.get("/v1/connections?sort=bytes&limit=1").json()["next_cursor"]
     assert_problem(client.get(f"/v1/connections?sort=-bytes&cursor={cursor}"), 400, "not made by this API")
     for broken in ("W10", "WyItZmlyc3RfbnMiLDEsMiwieCJd", cursor[:-3]):
