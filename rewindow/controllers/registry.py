@@ -35,6 +35,11 @@ class Algorithm:
     """The callbacks of the contract (rw_control.h) that the controller has."""
 
     @property
+    def is_validated(self) -> bool:
+        """Whether a kernel, or measurements, have confirmed it; else its source says that none has."""
+        return "not validated" not in self.source
+
+    @property
     def is_rate_based(self) -> bool:
         """Whether it follows the delivery rate, and paces."""
         return "rate" in self.callbacks

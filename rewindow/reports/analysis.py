@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import PurePath
 from typing import TYPE_CHECKING, BinaryIO
 
+from rewindow.controllers.registry import algorithms
 from rewindow.findings.connections import Connection
 from rewindow.findings.fairness import FairnessGroup, FairnessTally
 from rewindow.findings.quality import Quality
@@ -88,16 +89,20 @@ def analysis_text(
     parts.append("\n".join(filter(None, (quality_text(summary.quality), _connection_quality(summary)))))
     files = _short_names(captures) if len(captures) > 1 else []
     rows, left_out = [[*_HEADING, *(["file"] if files else [])]], 0
+    senders: set[str] = set()
     for some in tables:
         tally.add_table(some)
         left_out += len(some)
         for c in some.objects(range(min(len(some), max(TEXT_ROWS_MAX - len(rows), 0)))):
             if len(rows) < TEXT_ROWS_MAX:
                 rows += _connection_rows(c, files)
+                senders |= {n for f in c.subflows for n in (f.sender_algorithm.name, *f.sender_algorithm.candidates)}
                 left_out -= 1
     parts.append(table(rows, right=(0, 2, 5, 6, 7, 8, 9)) if len(rows) > 1 else "no TCP in it")
     if left_out:
         parts.append(f"and {left_out} connections more: --json has all of them")
+    if unproved := _unvalidated(senders):
+        parts.append(unproved)
     if fairness := tally.groups():
         parts.append(_fairness_text(fairness))
     if unknown := _unknown_bottlenecks(tally):
@@ -171,14 +176,21 @@ def _unknown_bottlenecks(tally: FairnessTally) -> str:
     return "\n".join(lines)
 
 
+def _unvalidated(names: Iterable[str]) -> str:
+    """A line for each of these algorithms that nothing has confirmed. names: also labels with options."""
+    named = {name.partition("(")[0] for name in names}
+    return "\n".join(f"{a.name}: {a.source}" for a in algorithms() if a.name in named and not a.is_validated)
+
+
 def windows_text(windows: Iterable[Window]) -> str:
     """A line for each subflow and algorithm, in segments."""
     rows = [["connection", "subflow", "algorithm", "mean cwnd", "max", "last"]]
+    shown = list(itertools.islice(windows, TEXT_ROWS_MAX))
     rows += [
         [str(w.connection), str(w.subflow), w.algorithm, f"{w.mean:.1f}", f"{w.max:.1f}", f"{w.last:.1f}"]
-        for w in itertools.islice(windows, TEXT_ROWS_MAX)
+        for w in shown
     ]
-    return table(rows, right=(0, 1, 3, 4, 5))
+    return "\n\n".join(filter(None, (table(rows, right=(0, 1, 3, 4, 5)), _unvalidated(w.algorithm for w in shown))))
 
 
 def violations_text(violations: Iterable[Violation]) -> str:

@@ -266,7 +266,11 @@ def test_a_note_is_pinned_and_shared_by_its_link(page: Page) -> None:
 
 
 def test_a_replay_with_other_options(page: Page) -> None:
-    page.get_by_test_id("replay-form").locator("[data-name=aca_md]").select_option("half")
+    form = page.get_by_test_id("replay-form")
+    page.get_by_test_id("replay-algorithm").select_option("bbr3")
+    expect(form.get_by_test_id("algorithm-source")).to_contain_text("not validated against a kernel")
+    page.get_by_test_id("replay-algorithm").select_option("tccc")
+    form.locator("[data-name=aca_md]").select_option("half")
     page.get_by_role("button", name="replay", exact=True).click()
     chip = page.locator("[data-label='tccc(aca_md=half)']")
     expect(chip).to_be_enabled()

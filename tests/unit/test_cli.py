@@ -78,6 +78,9 @@ def test_analyze_text_and_standard_input() -> None:
     assert piped.returncode == 0
     assert piped.stdout == run("analyze", SAMPLE).stdout
     assert "mptcp v1" in piped.stdout
+    assert "not validated" not in piped.stdout
+    replayed = run("analyze", SAMPLE, "--algorithms", "newreno,bbr3").stdout
+    assert replayed.count("not validated against a kernel") == 1
 
 
 def test_what_finds_bottlenecks_can_be_chosen() -> None:
