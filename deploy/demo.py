@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ DAYS = 49
 UPLOADS = 4
 
 _ENHANCED_PACKET = 6
+_FIN, _SYN = 1, 2
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Recording:
         n = s.network
         return f"""
 name = "{s.name}"
-seconds = 14
+seconds = 60
 grace = 8
 seed = {self.seed}
 hosts.phone.interfaces.a = {{ address = "10.{n}.1.1", mtu = 1400 }}
@@ -134,6 +136,11 @@ bytes = "{90 + 20 * (self.seed % 6)}kB"
 """
 
 
+def moment(day: int) -> str:
+    """When this day of the demo begins."""
+    return datetime.fromtimestamp((BEGIN_NS + day * DAY_NS) // DAY_NS * (DAY_NS // 10**9), UTC).isoformat()
+
+
 def recordings() -> Iterator[Recording]:
     """One of each site on each day, in the order of time."""
     for day in range(DAYS):
@@ -157,6 +164,40 @@ def moved(capture: bytes, begin_ns: int) -> bytes:
     return bytes(shifted)
 
 
+def closed(capture: bytes) -> bytes:
+    """The same pcapng file of the simulator, which does not close connections: with its last acknowledgment each
+    receiver that has all data sends a FIN, as a server does that knows how much is to come.
+
+    capture: IPv4 packets without a link header. Nobody answers a FIN: the captures end there.
+    """
+    marked = bytearray(capture)
+    sent: dict[bytes, int] = {}
+    """The end of what each direction of a flow has sent, by its addresses and ports."""
+    last: dict[bytes, tuple[int, int]] = {}
+    """The acknowledgment in its last packet, and where that packet's flags are."""
+    at = 0
+    while at < len(marked):
+        kind, length = struct.unpack_from("<II", marked, at)
+        if kind == _ENHANCED_PACKET:
+            ip = at + 28
+            tcp = ip + 4 * (marked[ip] & 0xF)
+            way = bytes(marked[ip + 12 : ip + 20] + marked[tcp : tcp + 4])
+            total, sequence, ack = (
+                *struct.unpack_from(">H", marked, ip + 2),
+                *struct.unpack_from(">II", marked, tcp + 4),
+            )
+            payload = total - (tcp - ip) - 4 * (marked[tcp + 12] >> 4)
+            end = sequence + payload + bool(marked[tcp + 13] & _SYN)
+            sent[way] = max(sent.get(way, 0), end)
+            last[way] = ack, tcp + 13
+        at += length
+    for way, (ack, flags) in last.items():
+        other = way[4:8] + way[:4] + way[10:12] + way[8:10]
+        if sent.get(other, 0) > 1 and ack == sent[other]:
+            marked[flags] |= _FIN
+    return bytes(marked)
+
+
 def record(wanted: Recording) -> Path:
     """Simulates it, unless that was done before."""
     from rewindow.core import Choice
@@ -172,14 +213,17 @@ def record(wanted: Recording) -> Path:
             chosen = {"video": choice, **dict.fromkeys(("backup", "mail", "photo"), beside)}
             simulate(parse(wanted.scenario, wanted.name), algorithms=chosen, capture=out.fileno())
             out.seek(0)
-            shifted = moved(out.read(), wanted.begin_ns)
+            shifted = moved(closed(out.read()), wanted.begin_ns)
         made.write_bytes(shifted)
         made.rename(file)
     return file
 
 
-def _get(server: str, token: str, path: str) -> Any:
-    request = urllib.request.Request(server + path, headers={"Authorization": f"Bearer {token}"})
+def _ask(server: str, token: str, path: str, body: object = None) -> Any:
+    """What it answers; with a body it is a POST."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(server + path, data, headers)
     with urllib.request.urlopen(request, timeout=30) as response:
         return json.load(response)
 
@@ -199,15 +243,32 @@ def load(server: str, token: str) -> int:
         for done, _ in enumerate(pool.map(send, every), 1):
             if done % 20 == 0 or done == len(every):
                 print(f"{done} of {len(every)} captures uploaded", flush=True)
-    while any(_get(server, token, f"/v1/captures?tag=origin%3Ddemo&limit=1&state={s}")["items"] for s in _WAITING):
+    while any(_ask(server, token, f"/v1/captures?tag=origin%3Ddemo&limit=1&state={s}")["items"] for s in _WAITING):
         time.sleep(0.5)
     return len(every)
 
 
 _WAITING = ("queued", "running")
+SWEEP = {
+    "selection": {"tag": ["site=osaka"], "kind": "mptcp", "from": moment(45)},
+    "algorithms": ["tccc"],
+    "everyone": True,
+    "repeat": 5,
+}
+"""Had everyone in osaka used tccc in the last four days: what the team's page shows of what-ifs."""
+
+
+def predict(server: str, token: str) -> int:
+    """Waits for the what-ifs. Returns how many there are."""
+    sweep = _ask(server, token, "/v1/whatifs", SWEEP)
+    while sweep["state"] != "done":
+        time.sleep(0.5)
+        sweep = _ask(server, token, f"/v1/sweeps/{sweep['id']}")
+    return int(sweep["done"])
+
 
 PICTURES = {
-    "team": "/?unreliable=counted&span=week&measure=rtt_inflation&rows=kind",
+    "team": "/?span=week&measure=rtt_inflation&rows=kind",
     "connections": "/connections?values=open&kind=mptcp",
 }
 """Addresses of the dashboard, by the names of their pictures in docs/."""
@@ -249,7 +310,10 @@ def main() -> int:
     server, token = found["dashboard"].strip().rstrip("/"), found["token"].strip()
     began = time.monotonic()
     count = load(server, token)
-    print(f"{count} captures are analysed, after {time.monotonic() - began:.0f} s")
+    print(f"{count} captures are analysed, after {time.monotonic() - began:.0f} s", flush=True)
+    asked = time.monotonic()
+    count = predict(server, token)
+    print(f"{count} connections are predicted, after {time.monotonic() - asked:.0f} s more")
     print(f"dashboard   {server}/\ntoken       {token}\nmake down stops it; nothing is lost")
     if args.pictures:
         draw(server, token, args.pictures)

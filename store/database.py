@@ -23,6 +23,7 @@ def _limits(*, lock_ms: int, statement_ms: int, idle_ms: int) -> dict[str, Any]:
         "lock_timeout": lock_ms,
         "statement_timeout": statement_ms,
         "idle_in_transaction_session_timeout": idle_ms,
+        "jit": "off",  # to compile a statement takes longer than most of them run
     }
     return {"options": " ".join(f"-c {k}={v}" for k, v in options.items()), "connect_timeout": CONNECT_S}
 
@@ -37,7 +38,6 @@ def engine() -> Engine:
 
 @lru_cache
 def async_engine() -> AsyncEngine:
-    """Of requests. PostgreSQL compiles none of their statements: that would take longer than most of them run."""
+    """Of requests."""
     limits = _limits(lock_ms=800, statement_ms=15_000, idle_ms=30_000)
-    limits["options"] += " -c jit=off"
     return create_async_engine(settings().sqlalchemy_url, pool_pre_ping=True, pool_timeout=POOL_S, connect_args=limits)

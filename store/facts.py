@@ -20,7 +20,6 @@ from sqlalchemy import (
     any_,
     case,
     cast,
-    column,
     exists,
     false,
     func,
@@ -117,24 +116,34 @@ class OfGroups:
         self, team_id: uuid.UUID, columns: Sequence[Any], *where: ColumnElement[bool], periods: Sequence[Period]
     ) -> Select[Any]:
         """As of connections."""
-        numbers = func.jsonb_array_elements_text(FairnessGroup.members["connections"])
-        members = numbers.table_valued(column("value")).alias("m")
-        unreliable = (FairnessGroup.verdict == "poor").label("unreliable")
-        first = ConnectionFact.first_ns.label("first_member_ns")
-        query = (
-            facts(team_id, self.value.label("value"), unreliable, *columns, first)
-            .join(FairnessGroup, FairnessGroup.attempt_id == ConnectionFact.attempt_id)
-            .join(members, ConnectionFact.number == cast(members.c.value, Integer))
-            .where(*where)
-            .ext(distinct_on(FairnessGroup.attempt_id, FairnessGroup.bottleneck))
-            .order_by(FairnessGroup.attempt_id, FairnessGroup.bottleneck, ConnectionFact.first_ns)
+        first_ns = ConnectionFact.first_ns.label("first_member_ns")
+        of_facts = facts(team_id, *columns, first_ns).where(*where)
+        attempts = facts(team_id, ConnectionFact.attempt_id).where(*where, during(ConnectionFact.first_ns, periods))
+        number = func.jsonb_array_elements_text(FairnessGroup.members["connections"])
+        # OFFSET: PostgreSQL would take each group apart anew for each connection of its capture.
+        its = (
+            select(
+                FairnessGroup.attempt_id,
+                FairnessGroup.bottleneck,
+                self.value.label("value"),
+                (FairnessGroup.verdict == "poor").label("unreliable"),
+                cast(number, Integer).label("number"),
+            )
+            .where(FairnessGroup.attempt_id.in_(attempts))
+            .offset(0)
+            .subquery("its")
         )
-        if periods is ALWAYS:
-            return query
-        then = select(ConnectionFact.attempt_id).where(
-            ConnectionFact.team_id == team_id, during(ConnectionFact.first_ns, periods)
-        )
-        of_each = query.where(FairnessGroup.attempt_id.in_(then)).subquery("of_each")
+        is_member = and_(ConnectionFact.attempt_id == its.c.attempt_id, ConnectionFact.number == its.c.number)
+        if all(begin is not None and end is not None for begin, end in periods):
+            # Few groups, which the planner takes for many: LIMIT makes it look up their members.
+            member = of_facts.where(is_member).limit(1).lateral("member")
+            members = select(its.c.value, its.c.unreliable, *member.c).join_from(its, member, true())
+            began: ColumnElement[Any] = member.c.first_member_ns
+        else:
+            members = of_facts.add_columns(its.c.value, its.c.unreliable).join(its, is_member)
+            began = ConnectionFact.first_ns.expression
+        key = its.c.attempt_id, its.c.bottleneck
+        of_each = members.ext(distinct_on(*key)).order_by(*key, began).subquery("of_each")
         return select(*of_each.c).where(during(of_each.c.first_member_ns, periods))
 
     def has_value(self, *, reliable: bool) -> ColumnElement[bool]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import (
     Boolean,
+    CompoundSelect,
     Connection,
     Float,
     Integer,
@@ -27,11 +28,12 @@ from sqlalchemy import (
     insert,
     literal,
     select,
+    union_all,
     values,
 )
 
 from store import facts
-from store.facts import OfConnections, Period
+from store.facts import OfConnections, OfGroups, Period
 from store.models import Attempt, ConnectionFact, DaySpread
 
 LEAST = 1e-9
@@ -39,12 +41,15 @@ LEAST = 1e-9
 PLAIN = ("retransmission_rate", "jain")
 """Measures within 0 to 1, whose means are arithmetic; those of others are geometric."""
 MEASURES: dict[str, OfConnections] = {n: m for n, m in facts.MEASURES.items() if isinstance(m, OfConnections)}
+OF_GROUPS: dict[str, OfGroups] = {n: m for n, m in facts.MEASURES.items() if isinstance(m, OfGroups)}
 DIMENSIONS: dict[str, Any] = {
     "kind": ConnectionFact.kind,
     "sender_algorithm": ConnectionFact.sender_algorithm,
     "site": facts.SITE,
     "peer_prefix": facts.prefix(ConnectionFact.dst),
 }
+OF_CAPTURES = "site"
+"""The only one that groups of connections have, too."""
 SUMS = ("connections", "captures", "total", "squares", "products", "connections_squared")
 """The columns of `DaySpread`; products: of a capture's count and sum."""
 
@@ -52,6 +57,11 @@ SUMS = ("connections", "captures", "total", "squares", "products", "connections_
 def added(name: str, value: Any) -> Any:
     """What is summed of a measure's value."""
     return value if name in PLAIN else func.ln(func.greatest(value, cast(literal(LEAST), Float(53))))
+
+
+def has(name: str, dimension: str) -> bool:
+    """Is this kept of a measure and a dimension?"""
+    return dimension in DIMENSIONS and (name in MEASURES or (name in OF_GROUPS and dimension == OF_CAPTURES))
 
 
 def sums(count: Any, total: Any) -> list[Any]:
@@ -67,11 +77,43 @@ def sums(count: Any, total: Any) -> list[Any]:
     return [cast(func.coalesce(s, 0), Float(53)).label(name) for s, name in zip(found, SUMS, strict=True)]
 
 
-def of_facts(team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: Any) -> Select[Any]:
-    """measure, dimension, value, is_late and `SUMS`, of the connections that the conditions select.
+def of_facts(team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: Any) -> CompoundSelect[Any]:
+    """measure, dimension, value, is_late and `SUMS`, of the connections that the conditions select and of their groups.
 
     late: an expression that parts a capture in two samples.
     """
+    groups = [_of_groups(name, team_id, *where, periods=periods, late=late) for name in OF_GROUPS]
+    return union_all(_of_connections(team_id, *where, periods=periods, late=late), *groups)
+
+
+def _of_groups(name: str, team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: Any) -> Select[Any]:
+    columns = [
+        DIMENSIONS[OF_CAPTURES].label("key"),
+        ConnectionFact.attempt_id.label("of_attempt"),
+        late.label("is_late"),
+    ]
+    rows = OF_GROUPS[name].rows(team_id, columns, *where, periods=periods).subquery("rows")
+    of_captures = (
+        select(
+            rows.c.key,
+            rows.c.is_late,
+            func.count().label("count"),
+            func.sum(added(name, rows.c.value)).label("total"),
+        )
+        .where(rows.c.value.is_not(None), ~rows.c.unreliable)
+        .group_by(rows.c.key, rows.c.is_late, rows.c.of_attempt)
+        .subquery("of_captures")
+    )
+    return select(
+        literal(name, String).label("measure"),
+        literal(OF_CAPTURES, String).label("dimension"),
+        cast(of_captures.c.key, String).label("value"),
+        cast(of_captures.c.is_late, Boolean).label("is_late"),
+        *sums(of_captures.c["count"], of_captures.c.total),
+    ).group_by(of_captures.c.key, of_captures.c.is_late)
+
+
+def _of_connections(team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: Any) -> Select[Any]:
     keys = {name: expression.label(name) for name, expression in DIMENSIONS.items()}
     each = facts.facts(team_id, ConnectionFact.attempt_id, late.label("is_late"), *keys.values())
     for place, (name, measure) in enumerate(MEASURES.items()):

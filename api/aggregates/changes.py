@@ -162,7 +162,7 @@ async def find(
             measures.check(measures.of(name), name, [dimensions.of(d) for d in by])
     kept = await _of_days(session, caller, wanted, split, include_unreliable)
     for name, dimension in pairs:
-        if kept is not None and name in spreads.MEASURES and dimension in spreads.DIMENSIONS:
+        if kept is not None and spreads.has(name, dimension):
             groups = kept[name, dimension]
         else:
             groups = await _of_facts(session, caller, wanted, name, dimension, split, include_unreliable)

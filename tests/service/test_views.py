@@ -12,14 +12,16 @@ import pytest
 import yaml
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import text
+from sqlalchemy import delete, text
+from sqlalchemy.orm import Session
 
 from deploy.run import CHECKOUT, Services
+from store.models import State, WhatIf
 from tests.service.test_api import upload
 from tests.service.test_connections import All, client, rows, team  # noqa: F401  # fixtures
 
 GRAFANA = CHECKOUT / "deploy/grafana"
-VIEWS = ("v1_captures", "v1_connections", "v1_fairness")
+VIEWS = ("v1_captures", "v1_connections", "v1_fairness", "v1_shares", "v1_whatifs")
 
 
 @pytest.fixture
@@ -33,6 +35,27 @@ def reader(services: Services) -> Iterator[psycopg.Connection[dict[str, Any]]]:
         database.execute("SET ROLE reads_views")
         yield database.cursor(row_factory=psycopg.rows.dict_row)  # type: ignore[misc]
         database.rollback()
+
+
+@pytest.fixture
+def predicted(rows: All) -> Iterator[str]:  # noqa: F811
+    """A connection with a what-if that is done, and one that is not."""
+    from store.database import engine
+
+    row = rows[0]
+    result = {
+        "verdict": "ok",
+        "recorded": {"goodput_bps": 2e6},
+        "predicted": {"goodput_bps": {"median": 3e6, "low": 2.5e6, "high": 3.5e6}},
+    }
+    own = {"capture_id": row["capture_id"], "connection_id": row["id"], "connection_number": row["number"]}
+    common = {**own, "algorithm": "tccc", "label": "tccc", "everyone": False}
+    done = WhatIf(**common, repeat=5, state=State.done, result=result)
+    with Session(engine()) as database, database.begin():
+        database.add_all([done, WhatIf(**common, repeat=6)])
+    yield row["id"]
+    with engine().begin() as connection:
+        connection.execute(delete(WhatIf).where(WhatIf.connection_id == row["id"]))
 
 
 def test_views_have_what_the_api_has(rows: All, client: TestClient, reader: Any) -> None:  # noqa: F811
@@ -54,8 +77,31 @@ def test_views_have_what_the_api_has(rows: All, client: TestClient, reader: Any)
     told = [g for c in captures for g in client.get(f"/v1/captures/{c}").json()["fairness"]]
     assert sorted((g["members"], g["jain"]) for g in groups) == sorted((len(g["connections"]), g["jain"]) for g in told)
     assert all(g["started_at"] is not None for g in groups)
+    shares = reader.execute("SELECT * FROM v1_shares WHERE capture_id::text = ANY(%s)", [list(captures)]).fetchall()
+    by_member = {(str(s["capture_id"]), s["bottleneck"], s["number"]): s for s in shares}
+    assert len(by_member) == len(shares) == sum(len(g["connections"]) for g in told)
+    for capture in captures:
+        for group in client.get(f"/v1/captures/{capture}").json()["fairness"]:
+            for number, kind, share in zip(group["connections"], group["kinds"], group["shares"], strict=True):
+                view = by_member[capture, group["bottleneck"], number]
+                assert (view["kind"], view["verdict"]) == (kind, group["verdict"])
+                names = ("goodput_bps", "fair_bps", "ratio", "shared_s", "limited_by")
+                assert {n: view[n] for n in names} == {n: None if share is None else share[n] for n in names}
     shown = reader.execute("SELECT * FROM v1_captures WHERE capture_id::text = ANY(%s)", [list(captures)]).fetchall()
     assert sum(c["connections"] for c in shown) == len(rows)
+
+
+def test_the_view_of_whatifs_has_those_that_are_done(predicted: str, rows: All, reader: Any) -> None:  # noqa: F811
+    row = next(r for r in rows if r["id"] == predicted)
+    query = "SELECT * FROM v1_whatifs WHERE capture_id::text = %s AND number = %s"
+    (found,) = reader.execute(query, [row["capture_id"], row["number"]]).fetchall()
+    shared = ("filename", "kind", "sender_algorithm")
+    assert {n: found[n] for n in shared} == {n: row[n] for n in shared}
+    assert (found["site"], found["label"], found["everyone"], found["verdict"]) == (
+        row["tags"].get("site"), "tccc", False, "ok",
+    )  # fmt: skip
+    assert (found["recorded_goodput_bps"], found["predicted_goodput_bps"], found["gain"]) == (2e6, 3e6, 1.5)
+    assert (found["predicted_goodput_bps_low"], found["predicted_goodput_bps_high"]) == (2.5e6, 3.5e6)
 
 
 def test_a_reader_of_views_reads_nothing_else(reader: Any) -> None:
@@ -93,6 +139,7 @@ def test_sources_of_grafana_are_those_of_its_dashboards() -> None:
     assert len({dashboard(path.stem)["uid"] for path in paths}) == len(paths) == 2
 
 
+@pytest.mark.usefixtures("predicted")
 def test_every_panel_of_the_team_shows_something(rows: All, reader: Any) -> None:  # noqa: F811
     shown_to = dashboard("team")
     (variable,) = shown_to["templating"]["list"]
@@ -108,7 +155,8 @@ def test_every_panel_of_the_team_shows_something(rows: All, reader: Any) -> None
         shown = reader.execute(query).fetchall()
         assert shown, panel["title"]
         assert ("time" in shown[0]) == (target["format"] == "time_series")
-        values = [v for row in shown for n, v in row.items() if n not in ("time", "site", "state", "sender_algorithm")]
+        words = ("time", "site", "state", "sender_algorithm", "algorithm", "metric")
+        values = [v for row in shown for n, v in row.items() if n not in words]
         assert any(v is not None for v in values), panel["title"]
 
 
