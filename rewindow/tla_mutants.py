@@ -512,10 +512,11 @@ TRUTH, NEGATION, QUANTIFIER, OPERAND = (
     "set operand dropped",
 )
 
-_FLIPPED = {
-    **{"=": "#", "#": "=", "/=": "=", "<": "<=", "<=": "<", "=<": "<", ">": ">=", ">=": ">"},
-    **{"\\in": "\\notin", "\\notin": "\\in"},
+_CHANGED = {
+    **{"=": ("#",), "#": ("=",), "/=": ("=",), "\\in": ("\\notin",), "\\notin": ("\\in",)},
+    **{"<": ("<=", ">"), "<=": ("<", ">="), "=<": ("<", ">="), ">": (">=", "<"), ">=": (">", "<=")},
 }
+"""The negation; of an order, one that differs only where both sides are equal, and the other direction."""
 SHOWN_MAX = 70
 """How many characters of a removed part are shown."""
 _ARITHMETIC = ("+", "-", "*", "\\div", "%")
@@ -761,8 +762,9 @@ class _Changes:
             for child in self.live_parts(node):
                 self.drop(child, text)
         if node.kind == "infix":
-            if text in _FLIPPED and not assigned:
-                self.change(*node.at, _FLIPPED[text], COMPARISON)
+            if not assigned:
+                for turned in _CHANGED.get(text, ()):
+                    self.change(*node.at, turned, COMPARISON)
             if text in ("\\cup", "\\union", "\\cap", "\\intersect", "\\") and not self.is_left_side(node):
                 self.change(node.children[0].end, node.end, "", OPERAND)
             if text in _ARITHMETIC and not in_sum and not any(self.is_number(t) for t in self.terms(node)):

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rewindow.conformance.step_logs import Followed, Piece
+from rewindow.conformance.step_logs import Followed, Piece, remember, sharing, totals
 from rewindow.conformance.tolerances import (
     INITIAL_WINDOW,
     ONE,
     Arithmetic,
     Interval,
     con_ssthresh_q16,
-    counted,
     own_ssthresh_q16,
 )
 from rewindow.controllers.steps import UNSET, Step
@@ -87,14 +86,17 @@ class Writer:
             else (_fit((low >> self.shift) - 2), _fit((high >> self.shift) + 2))
         )
 
-    def needed(self, exact: Arithmetic, before: Step | None, step: Step) -> tuple[Interval, Interval]:
+    def needed(
+        self, exact: Arithmetic, before: Step | None, memory: Mapping[int, Followed], step: Step
+    ) -> tuple[Interval, Interval]:
         """The interval of the step's operator, and that of the rate."""
         nothing = (0, 0)
         own = before.paths[step.path] if before else None
         if step.kind == "ack" and before and own:
-            rate = self.interval(exact.rate(before.paths)) if before.initial_ss else nothing
+            shared = sharing(before.paths, memory)
+            rate = self.interval(exact.rate(shared)) if before.initial_ss else nothing
             if before.initial_ss and own.initial and own.cwnd_q16 <= own.ssthresh_q16:
-                grown = exact.growth(before.paths, own, before.alpha_q32, step.acked_segments)
+                grown = exact.growth(shared, own, before.alpha_q32, step.acked_segments)
                 return self.interval((max(grown[0], 0), grown[1])), rate
             room = step.acked_segments * ONE
             if own.ssthresh_q16 != UNSET:
@@ -110,12 +112,10 @@ class Writer:
             if left_with is None and self.shift:
                 left_with = own.cwnd_q16 - (own.cwnd_q16 >> 1), own.cwnd_q16 - (own.cwnd_q16 >> 1)
             return (-1, -1) if left_with is None else self.interval(left_with), nothing
-        if step.kind in ("join", "leave") and before:
-            others = sum(counted(p) for i, p in enumerate(before.paths) if p and i != step.path)
+        if step.kind in ("join", "leave", "verdict") and before:
+            total, after = totals(before, memory, step.path)
             if step.kind == "join":
-                total, after = others, others + INITIAL_WINDOW * ONE
-            else:
-                total, after = others + (counted(own) if own else 0), others
+                total, after = after, after + INITIAL_WINDOW * ONE
             low, high = exact.rescaled(before.alpha_q32, con_ssthresh_q16(step), total, after)
             return (_alpha(low), _alpha(high)), nothing
         return nothing, nothing
@@ -126,6 +126,7 @@ class Writer:
         exact = Arithmetic(piece.log.rules) if piece.log.rules else self.arithmetic
         before, entries, wide = piece.start.step, [], []
         gone: list[int] = []
+        memory = dict(piece.start.memory)
         for step, n in zip(piece.steps, piece.numbers, strict=True):
             twice = step.kind == "join" and step.path in number
             if twice:
@@ -157,7 +158,8 @@ class Writer:
                 )
                 wide.append(f"[life|->{life},cwnd|->{cwnd},ssthresh|->{ssthresh},initial|->{initial},rtt|->{rtt}]")
                 at = len(wide)
-            (low, high), (slow, shigh) = self.needed(exact, before, step)
+            (low, high), (slow, shigh) = self.needed(exact, before, memory, step)
+            remember(memory, before, step)
             entries.append(
                 f'<<"{step.kind}",{n},{step.acked_segments},{self.window(own.cwnd_q16) if own else 0},'
                 f"{self.window(own.ssthresh_q16) if own else 0},{_bool(bool(own and own.initial))},"

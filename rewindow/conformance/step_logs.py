@@ -5,12 +5,12 @@ docs/decisions/conformance.md explains why following the pieces is as strict as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rewindow.conformance.tolerances import ONE, Rules, con_ssthresh_q16
-from rewindow.controllers.steps import UNSET, Step
+from rewindow.conformance.tolerances import ONE, Arithmetic, Rules, con_ssthresh_q16, counted
+from rewindow.controllers.steps import UNSET, PathState, Step
 
 SPECIFIED = {
     "css": "CoupledSlowStart",
@@ -28,7 +28,10 @@ FINAL = 2
 
 Followed = tuple[int, int, int]
 """The values that an undo restores (`before` of the specification): window and threshold in Q16, and one of these."""
-_UNCOUPLED, _LEFT_SINCE = 1, 2
+_UNCOUPLED, _LEFT_SINCE, _APART = 1, 2, 3
+_NOTHING: Followed = (0, 0, 0)
+_UNTOLD = 0
+"""No controller's alpha."""
 
 
 @dataclass
@@ -176,7 +179,20 @@ class Log:
                 paths[i] = p
                 initial = step.initial_ss or any(q and q.initial for q in paths)
                 found.append(replace(step, kind="verdict", path=i, paths=tuple(paths), initial_ss=initial))
-        return found
+        return [replace(one, alpha_q32=_UNTOLD) for one in found[:-1]] + found[-1:]
+
+    def _told(self, step: Step) -> Step:
+        """The step with alpha, which the log has only after the last of several verdicts."""
+        if step.alpha_q32 != _UNTOLD or self.before is None or self.rules is None:
+            return step
+        alpha, alpha0 = self.before.alpha_q32, self.rules.alpha0_q32
+        total, after = totals(self.before, self.memory, step.path)
+        if not self.before.initial_ss or total == after:
+            return replace(step, alpha_q32=alpha)
+        if after == 0:
+            return replace(step, alpha_q32=alpha0)
+        low, high = Arithmetic(self.rules).rescaled(alpha, con_ssthresh_q16(step), total, after)
+        return replace(step, alpha_q32=min((low + high) // 2, alpha0))
 
     def cut(self) -> Iterator[Piece]:
         """All steps so far, as pieces."""
@@ -187,7 +203,7 @@ class Log:
             start = Start(self.before, dict(self.memory), dict(number))
             used, numbers, begins = len(live), [], at
             while at < len(self.steps) and at - begins < PIECE_STEPS:
-                step = self.steps[at]
+                step = self.steps[at] = self._told(self.steps[at])
                 if step.kind == "join":
                     if used >= PLACES and at > begins:
                         break
@@ -196,7 +212,7 @@ class Log:
                 numbers.append(number.get(step.path, 1))
                 if any(p and i not in number for i, p in enumerate(step.paths)):
                     used = max(used, PLACES)  # a subflow that appears without a join needs a number, to be refused
-                self._remember(step)
+                remember(self.memory, self.before, step)
                 self.before = step
                 at += 1
                 if step.kind == "leave":
@@ -215,25 +231,43 @@ class Log:
         self.verdict.events += len(self.steps)
         self.steps = []
 
-    def _remember(self, step: Step) -> None:
-        """Remembers the values that an undo would restore, which the log does not have (rw_window_kept_ssthresh,
-        css_left_by_loss, css_exit)."""
-        before = self.before.paths[step.path] if self.before else None
-        if step.kind in ("loss", "ece", "timeout") and before:
-            threshold = max(before.ssthresh_q16, _three_quarters(before.cwnd_q16))
-            coupled = self.before is not None and self.before.initial_ss and before.initial
-            self.memory[step.path] = before.cwnd_q16, threshold, _UNCOUPLED if coupled else 0
-            return
-        if step.kind == "verdict" and step.path in self.memory:
-            cwnd, threshold, left = self.memory[step.path]
-            self.memory[step.path] = cwnd, threshold, 0 if left == _UNCOUPLED else left
-        if step.kind in ("undo", "leave", "join"):
-            self.memory.pop(step.path, None)
-        if step.kind in ("ack", "join") and self.before and _leaves(self.before, step):
-            self.memory = {
-                path: (cwnd, threshold, _LEFT_SINCE if left else 0)
-                for path, (cwnd, threshold, left) in self.memory.items()
-            }
+
+def remember(memory: dict[int, Followed], before: Step | None, step: Step) -> None:
+    """Adds a step to the values that the log does not have: what an undo would restore, and who shares with no other
+    (rw_window_kept_ssthresh, css_left_by_loss, css_exit, plus_regrouped)."""
+    own = before.paths[step.path] if before else None
+    if step.kind in ("loss", "ece", "timeout") and before and own:
+        threshold = max(own.ssthresh_q16, _three_quarters(own.cwnd_q16))
+        left = _APART if is_apart(memory, step.path) else _UNCOUPLED if before.initial_ss and own.initial else 0
+        memory[step.path] = own.cwnd_q16, threshold, left
+        return
+    if step.kind == "verdict":
+        cwnd, threshold, _ = memory.get(step.path, _NOTHING)
+        memory[step.path] = cwnd, threshold, _APART
+    if step.kind == "undo" and is_apart(memory, step.path):
+        memory[step.path] = 0, 0, _APART
+    elif step.kind in ("undo", "leave", "join"):
+        memory.pop(step.path, None)
+    if step.kind in ("ack", "join") and before and _leaves(before, step):
+        for path, (cwnd, threshold, left) in memory.items():
+            memory[path] = cwnd, threshold, _LEFT_SINCE if left == _UNCOUPLED else left
+
+
+def sharing(paths: Sequence[PathState | None], memory: Mapping[int, Followed]) -> list[PathState | None]:
+    """The paths, without those that share their bottleneck with no other."""
+    return [None if is_apart(memory, i) else p for i, p in enumerate(paths)]
+
+
+def totals(before: Step, memory: Mapping[int, Followed], path: int) -> tuple[int, int]:
+    """The windows that count for alpha, Q16, before and after the path is taken out of them."""
+    windows = {i: counted(p) for i, p in enumerate(sharing(before.paths, memory)) if p}
+    total = sum(windows.values())
+    return total, total - windows.get(path, 0)
+
+
+def is_apart(memory: Mapping[int, Followed], path: int) -> bool:
+    """Whether the path has been found to share its bottleneck with no other (css_takes_part)."""
+    return memory.get(path, _NOTHING)[2] == _APART
 
 
 def _leaves(before: Step, step: Step) -> bool:

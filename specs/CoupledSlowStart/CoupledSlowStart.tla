@@ -49,7 +49,8 @@ VARIABLES
     ssthresh,   \* its threshold, NoSubflow before it joins                 (rw_path.ssthresh_q16)
     initial,    \* ini_SS_r: is it in the connection's initial slow start   (rw_path.initial)
     rtt,        \* its smoothed RTT, NoSample before the first              (word PATH_RTT_NS)
-    before,     \* values that an undo restores: window, threshold, coupling (rw_shadow_path.prior_*, word PATH_LEFT)
+    before,     \* values that an undo restores: window, threshold, coupling (rw_shadow_path.prior_*, word PATH_LEFT),
+                \* and whether it has been found to share its bottleneck with no other (the same word)
     conInitial, \* ini_SS: is the connection in initial slow start          (WORD_INITIAL_SS)
     alpha       \* growth of a window in the smallest RTT                   (WORD_ALPHA_Q32)
 
@@ -58,9 +59,11 @@ vars == <<life, cwnd, ssthresh, initial, rtt, before, conInitial, alpha>>
 NoSubflow == 0
 NoSample  == 0
 Nothing   == <<0, 0, 0>>
-\* Values of the third: the loss took the subflow out of coupled slow start; the connection has left since then.
+\* Values of the third: the loss took the subflow out of coupled slow start; the connection has left since then; or, without
+\* a loss and for good, the subflow shares its bottleneck with no other.
 Uncoupled == 1
 LeftSince == 2
+Apart     == 3
 
 ---------------------------------------------------------------------------
 (* Definitions for the actions. *)
@@ -73,10 +76,14 @@ Sum(f, S) == IF S = {} THEN 0 ELSE LET s == CHOOSE s \in S : TRUE IN f[s] + Sum(
 
 Live    == {s \in Subflows : life[s] = "live"}
 Coupled == {s \in Live : initial[s]}
-Sampled == {s \in Live : rtt[s] # NoSample}
+\* css_takes_part: whose windows and RTTs coupled slow start looks at.
+Counted == {s \in Live : before[s][3] # Apart}
+Sampled == {s \in Counted : rtt[s] # NoSample}
 
 \* css_rtt_min_ns: the current minimum over subflows, not the smallest ever seen (C-4).
-SmallestOf(r, S) == IF S = {} THEN NoSample ELSE CHOOSE m \in {r[s] : s \in S} : \A s \in S : m <= r[s]
+SmallestOf(r, S) ==
+    LET smallest == {m \in {r[s] : s \in S} : \A s \in S : m <= r[s]}
+    IN IF smallest = {} THEN NoSample ELSE CHOOSE m \in smallest : TRUE
 RttMin == SmallestOf(rtt, Sampled)
 
 \* css_rate_q27 against con << 11: sum w_k / R_k > con_ssth / min R. Before any sample nothing exceeds.
@@ -100,12 +107,22 @@ LeavesAlone(s) ==
     /\ initial' = [initial EXCEPT ![s] = FALSE]
     /\ conInitial' = (Coupled \ {s} # {})
 
+\* css_leave: alpha without s. A subflow that was not counted leaves it as it is.
+WithoutMember(s) ==
+    LET after == TotalOf(Counted \ {s}, RttMin)
+        total == after + Weighted(cwnd[s], rtt[s], RttMin)
+    IN IF ~conInitial \/ before[s][3] = Apart THEN UNCHANGED alpha
+       ELSE IF after = 0 THEN alpha' = AlphaStart
+       ELSE IF total >= ConSsthresh THEN UNCHANGED alpha
+       ELSE alpha' \in {Min(AlphaStart, a) : a \in Rescale(alpha, total, after)}
+
 \* The values that an undo restores (rw_window_kept_ssthresh): the threshold, or three quarters of the window if that is more;
 \* and whether the subflow was coupled (css_left_by_loss).
 Remember(s) ==
     before' = IF "undo" \in Events
               THEN [before EXCEPT ![s] = <<cwnd[s], Max(ssthresh[s], (3 * cwnd[s]) \div 4),
-                                           IF s \in Coupled THEN Uncoupled ELSE 0>>]
+                                           IF before[s][3] = Apart THEN Apart
+                                           ELSE IF s \in Coupled THEN Uncoupled ELSE 0>>]
               ELSE before
 
 Halved(s) == Max(cwnd[s] - cwnd[s] \div 2, MinSsthresh)
@@ -139,10 +156,10 @@ Join(s, r) ==
     /\ life' = [life EXCEPT ![s] = "live"]
     /\ cwnd' = [cwnd EXCEPT ![s] = IW]
     /\ rtt' = [rtt EXCEPT ![s] = r]
-    /\ LET least == SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample})
-           total == TotalOf(Live, least)
+    /\ LET least == SmallestOf(rtt', {t \in Counted \cup {s} : rtt'[t] # NoSample})
+           total == TotalOf(Counted, least)
            after == total + Weighted(IW, r, least)
-       IN IF Live = {}
+       IN IF Counted = {}
             THEN /\ initial' = [initial EXCEPT ![s] = conInitial]
                  /\ ssthresh' = [ssthresh EXCEPT ![s] = OwnSsthresh]
                  /\ UNCHANGED <<before, conInitial, alpha>>
@@ -227,23 +244,24 @@ Timeout(s) ==
 (* the subflow leaves as the others did. Not in print; rw_shadow_undo, css_undo.             *)
 Undo(s) ==
     /\ s \in Live
-    /\ before[s] # Nothing
+    /\ before[s][1] # 0
     /\ cwnd' = [cwnd EXCEPT ![s] = Max(cwnd[s], before[s][1])]
     /\ ssthresh' = [ssthresh EXCEPT ![s] = IF before[s][3] = LeftSince THEN cwnd'[s] ELSE Max(ssthresh[s], before[s][2])]
     /\ initial' = [initial EXCEPT ![s] = @ \/ before[s][3] = Uncoupled]
     /\ conInitial' = (conInitial \/ before[s][3] = Uncoupled)
-    /\ before' = [before EXCEPT ![s] = Nothing]
+    /\ before' = [before EXCEPT ![s] = IF before[s][3] = Apart THEN <<0, 0, Apart>> ELSE Nothing]
     /\ UNCHANGED <<life, rtt, alpha>>
 
 (* A detector's final verdict that the subflow shares its bottleneck with no other: it leaves *)
-(* alone, with its threshold, and no undo couples it again. TCCC IV.D, tccc+ only (T-24);     *)
-(* plus_regrouped.                                                                           *)
+(* alone, with its threshold, and no undo couples it again. For the others it is as if it had *)
+(* closed. TCCC IV.D, tccc+ only (T-24); plus_regrouped.                                     *)
 Separate(s) ==
     /\ "verdict" \in Events
-    /\ s \in Coupled \/ before[s][3] = Uncoupled
+    /\ s \in Counted
     /\ IF s \in Coupled THEN LeavesAlone(s) ELSE UNCHANGED <<initial, conInitial>>
-    /\ before' = IF before[s][3] = Uncoupled THEN [before EXCEPT ![s][3] = 0] ELSE before
-    /\ UNCHANGED <<life, cwnd, ssthresh, rtt, alpha>>
+    /\ WithoutMember(s)
+    /\ before' = [before EXCEPT ![s][3] = Apart]
+    /\ UNCHANGED <<life, cwnd, ssthresh, rtt>>
 
 (* A subflow closes. Not in print: the mirror of a join, not above alpha0; css_leave.        *)
 Leave(s) ==
@@ -256,12 +274,7 @@ Leave(s) ==
     /\ rtt' = [rtt EXCEPT ![s] = NoSample]
     /\ before' = [before EXCEPT ![s] = Nothing]
     /\ UNCHANGED conInitial
-    /\ LET after == TotalOf(Live \ {s}, RttMin)
-           total == after + Weighted(cwnd[s], rtt[s], RttMin)
-       IN IF ~conInitial THEN UNCHANGED alpha
-          ELSE IF after = 0 THEN alpha' = AlphaStart
-          ELSE IF total >= ConSsthresh THEN UNCHANGED alpha
-          ELSE alpha' \in {Min(AlphaStart, a) : a \in Rescale(alpha, total, after)}
+    /\ WithoutMember(s)
 
 (* An ACK brings a sample of the RTT; r is what smoothing made of it (C-4, C-5).               *)
 (* TCCC Algorithm 1 line 15; css_rtt.                                                        *)
@@ -346,7 +359,7 @@ CoupledHasOwnThreshold == \A s \in Coupled : ssthresh[s] >= OwnSsthresh
 OwnThresholdHeld == \A s \in Coupled : cwnd[s] <= ssthresh[s] + Cap
 
 \* Only one step of one ACK can stand above the expected rate (for constant and equal RTTs).
-OvershootBounded == Coupled # {} => TotalOf(Live, RttMin) <= ConSsthresh + Cap
+OvershootBounded == Coupled # {} => TotalOf(Counted, RttMin) <= ConSsthresh + Cap
 
 (* Steps: true of every step from a state to the next. *)
 
@@ -355,15 +368,15 @@ Stays  == {s \in Subflows : life[s] = "live" /\ life'[s] = "live"}
 Exits  == conInitial /\ ~conInitial'
 Couples(s) == initial[s] /\ initial'[s]
 \* The rate, and whether it is above the expected one, defined again, so that a mistake in the machine's definition shows.
-Least == IF \E s \in Live : rtt[s] # NoSample
-         THEN CHOOSE m \in Rtts : /\ \E s \in Live : rtt[s] = m
-                                  /\ \A s \in Live : rtt[s] # NoSample => m <= rtt[s]
+Least == IF \E s \in Counted : rtt[s] # NoSample
+         THEN CHOOSE m \in Rtts : /\ \E s \in Counted : rtt[s] = m
+                                  /\ \A s \in Counted : rtt[s] # NoSample => m <= rtt[s]
          ELSE NoSample
-Above == Sum([s \in Subflows |-> IF life[s] = "live" /\ rtt[s] # NoSample THEN Rate(cwnd[s], rtt[s], Least) ELSE 0],
+Above == Sum([s \in Subflows |-> IF life[s] = "live" /\ before[s][3] # Apart /\ rtt[s] # NoSample THEN Rate(cwnd[s], rtt[s], Least) ELSE 0],
              Subflows) > ConSsthresh * RateUnit
 Filled(s) == \* a join that leaves no room below con_ssth
-    LET least == SmallestOf(rtt', {t \in Live \cup {s} : rtt'[t] # NoSample})
-    IN TotalOf(Live, least) + Weighted(IW, rtt'[s], least) >= ConSsthresh
+    LET least == SmallestOf(rtt', {t \in Counted \cup {s} : rtt'[t] # NoSample})
+    IN TotalOf(Counted, least) + Weighted(IW, rtt'[s], least) >= ConSsthresh
 \* The last coupled subflow left alone: by a loss or timeout, above its threshold, or by a verdict that it shares with no other.
 LastAlone == \E s \in Stays :
     /\ Coupled = {s}
@@ -372,7 +385,9 @@ LastAlone == \E s \in Stays :
        \/ "verdict" \in Events /\ cwnd'[s] = cwnd[s] /\ ssthresh'[s] = ssthresh[s]
 
 \* The subflow whose loss was undone.
-Undone == {s \in Stays : before[s] # Nothing /\ before'[s] = Nothing}
+Undone == {s \in Stays : before[s][1] # 0 /\ before'[s][1] = 0}
+\* The subflow that was found to share its bottleneck with no other.
+Parted == {s \in Stays : before[s][3] # Apart /\ before'[s][3] = Apart}
 
 \* Initial slow start happens once, for the connection and for each subflow; an undone loss does not end it.
 NoReentry == [][ /\ ~conInitial => ~conInitial' \/ \E s \in Undone : initial'[s]
@@ -385,11 +400,15 @@ UndoIsWhole ==
           /\ before[s][3] = LeftSince => ssthresh'[s] = cwnd'[s]
           /\ cwnd'[s] >= before[s][1] ]_vars
 
+\* Who shares with no other never counts again for the others, nor couples its slow start.
+ApartForGood == [][ \A s \in Stays : before[s][3] = Apart => before'[s][3] = Apart /\ initial'[s] = initial[s] ]_vars
+ApartIsUncoupled == \A s \in Subflows : before[s][3] = Apart => ~initial[s]
+
 \* A connection that has left as a whole stays out: a later undo does not bring it back.
 ExitIsFinal == [][ Exits /\ ~LastAlone /\ Coupled # {} => \A s \in Subflows : before'[s][3] # Uncoupled ]_vars
 
 \* Once no live subflow is coupled, a subflow that joins is not coupled either.
-CouplingEnds == [][ Live # {} /\ Coupled = {} /\ Undone = {} => Coupled' = {} ]_vars
+CouplingEnds == [][ Counted # {} /\ Coupled = {} /\ Undone = {} => Coupled' = {} ]_vars
 
 \* L bounds the growth of one ACK.
 AckCapped == [][ \A s \in Stays : Couples(s) => cwnd'[s] - cwnd[s] <= Cap ]_vars
@@ -431,10 +450,10 @@ ThresholdsSpared ==
     [][ \A s \in Stays : ~initial[s] /\ ssthresh'[s] # ssthresh[s] =>
           \A t \in Stays \ {s} : ssthresh'[t] = ssthresh[t] /\ initial'[t] = initial[t] ]_vars
 
-\* A subflow that leaves alone leaves the others as they are.
+\* A subflow that leaves alone leaves the others as they are; only a verdict, which takes it out of their sums, changes alpha.
 LossIsPrivate ==
     [][ \A s \in Stays : initial[s] /\ ~initial'[s] /\ conInitial' =>
-          /\ alpha' = alpha
+          /\ alpha' = alpha \/ s \in Parted
           /\ \A t \in Subflows \ {s} : initial'[t] = initial[t] /\ cwnd'[t] = cwnd[t] /\ ssthresh'[t] = ssthresh[t] ]_vars
 
 \* A subflow whose window falls is no longer coupled, and does not grow by alpha.
@@ -443,10 +462,11 @@ LossUncouples == [][ \A s \in Stays : cwnd'[s] < cwnd[s] /\ "idle" \notin Events
 \* A subflow begins with IW and its static threshold, and joins the coupling when there is one and room in it.
 JoinsAtIW == [][ \A s \in Joins : /\ cwnd'[s] = IW
                                   /\ initial'[s] \/ ~Exits => ssthresh'[s] = OwnSsthresh
-                                  /\ conInitial' /\ (Live = {} \/ Coupled # {}) => initial'[s] ]_vars
+                                  /\ conInitial' /\ (Counted = {} \/ Coupled # {}) => initial'[s] ]_vars
 
-\* alpha changes when a subflow joins or closes, and at no other time; a join lowers it, a close raises it.
-AlphaMoves == [][ /\ alpha' # alpha => Live' # Live
+\* alpha changes when a subflow joins, closes or is found to share with no other, and at no other time; a join lowers it, the
+\* others raise it.
+AlphaMoves == [][ /\ alpha' # alpha => Live' # Live \/ Parted # {}
                   /\ Joins # {} => alpha' <= alpha
                   /\ Joins = {} => alpha' >= alpha ]_vars
 
@@ -454,7 +474,7 @@ AlphaMoves == [][ /\ alpha' # alpha => Live' # Live
 FirstIsAlone == [][ Joins # {} /\ Live = {} => alpha' = AlphaStart ]_vars
 
 \* A join couples if the total stays below con_ssth; otherwise all subflows leave at once.
-JoinsWhileRoom == [][ \A s \in Joins : initial'[s] => Live = {} \/ ~Filled(s) ]_vars
+JoinsWhileRoom == [][ \A s \in Joins : initial'[s] => Counted = {} \/ ~Filled(s) ]_vars
 
 \* Above its threshold a window does not grow by the acknowledged segments.
 NoSlowStartAboveThreshold ==

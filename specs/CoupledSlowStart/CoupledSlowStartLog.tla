@@ -60,7 +60,7 @@ LogHalved(s) == Max(IF Low < 0 THEN cwnd[s] - cwnd[s] \div 2 ELSE Pick(ssthresh'
 \* Linux keeps three quarters of a window in whole segments (rw_window_kept_ssthresh).
 ThreeQuarters(w) == (w \div (2 * Segment) + w \div (4 * Segment)) * Segment
 Raised(s) == Max(ssthresh[s], ThreeQuarters(cwnd[s]))
-Taken(s) == <<cwnd[s], Raised(s), IF s \in Coupled THEN Uncoupled ELSE 0>>
+Taken(s) == <<cwnd[s], Raised(s), IF before[s][3] = Apart THEN Apart ELSE IF s \in Coupled THEN Uncoupled ELSE 0>>
 LogRemember(s) == before' = [before EXCEPT ![s] = Taken(s)]
 
 \* An idle sender's window is halved for each timeout that passed, in whole segments, and not below IW or its value before
@@ -110,7 +110,7 @@ Allowed ==
       [] Kind = "rtt" -> RttSample(Whose, Entry[7]) \/ UNCHANGED vars
       [] Kind = "idle" -> Idle(Whose)
       [] Kind = "machinery" -> Machinery(Whose)
-      [] Kind = "verdict" -> Separate(Whose) \/ (Whose \notin Coupled /\ before[Whose][3] # Uncoupled /\ UNCHANGED vars)
+      [] Kind = "verdict" -> Separate(Whose) \/ (before[Whose][3] = Apart /\ UNCHANGED vars)
       [] Kind = "sets" -> UNCHANGED vars
       [] OTHER -> FALSE
 
@@ -134,8 +134,9 @@ LeavesAsAWhole == conInitial /\ ~Entry[8] /\ Coupled # {} /\ (Whose \in Coupled 
 \* The undo memory is the one variable that the log does not tell.
 Memory ==
     CASE Kind \in {"loss", "ece", "timeout"} -> [before EXCEPT ![Whose] = Taken(Whose)]
+      [] Kind = "undo" /\ before[Whose][3] = Apart -> [before EXCEPT ![Whose] = <<0, 0, Apart>>]
       [] Kind \in {"undo", "leave"} -> [before EXCEPT ![Whose] = Nothing]
-      [] Kind = "verdict" -> IF before[Whose][3] = Uncoupled THEN [before EXCEPT ![Whose][3] = 0] ELSE before
+      [] Kind = "verdict" -> [before EXCEPT ![Whose][3] = Apart]
       [] Kind \in {"ack", "join"} /\ LeavesAsAWhole ->
             [s \in Subflows |-> IF before[s][3] = Uncoupled THEN [before[s] EXCEPT ![3] = LeftSince] ELSE before[s]]
       [] OTHER -> before

@@ -22,11 +22,13 @@ Going == {s \in Open : initial[s]}   \* coupled
 Timed(r, S) == {s \in S : r[s] # NoSample}
 ShortestOf(r, S) == IF Timed(r, S) = {} THEN NoSample
                     ELSE CHOOSE q \in Rtts : (\E s \in Timed(r, S) : r[s] = q) /\ (\A s \in Timed(r, S) : r[s] >= q)
-Shortest == ShortestOf(rtt, Open)
+\* Who is not known to share its bottleneck with no other.
+Sharing == {s \in Open : before[s][3] # Apart}
+Shortest == ShortestOf(rtt, Sharing)
 
 \* TCCC III.B: the expected rate, con_ssth / min R, is exceeded by the sum of w_k / R_k.
 TooFast ==
-    Shortest * Sum([s \in Subflows |-> IF s \in Timed(rtt, Open) THEN cwnd[s] * (RateUnit \div rtt[s]) ELSE 0], Subflows)
+    Shortest * Sum([s \in Subflows |-> IF s \in Timed(rtt, Sharing) THEN cwnd[s] * (RateUnit \div rtt[s]) ELSE 0], Subflows)
       > ConSsthresh * RateUnit
 
 SameFor(t) == /\ life'[t] = life[t] /\ cwnd'[t] = cwnd[t] /\ ssthresh'[t] = ssthresh[t]
@@ -40,7 +42,6 @@ MayHappen ==
     OneStep => \A s \in Subflows :
         LET open == life[s] = "live"
             coupled == open /\ initial[s]
-            mayUndo == before[s][3] = Uncoupled
         IN
         /\ \A r \in FirstRtts : (ENABLED Join(s, r)) = (life[s] = "new")
         /\ \A n \in Acked :
@@ -51,9 +52,8 @@ MayHappen ==
         /\ (ENABLED (ExitAck(s) /\ ~conInitial')) = (coupled /\ TooFast)
         /\ (ENABLED Loss(s)) = (open /\ "loss" \in Events)
         /\ (ENABLED Timeout(s)) = (open /\ "timeout" \in Events)
-        /\ (ENABLED Undo(s)) = (open /\ before[s] # Nothing)
-        /\ (ENABLED (Separate(s) /\ (initial'[s] # initial[s] \/ before' # before)))
-            = ((coupled \/ mayUndo) /\ "verdict" \in Events)
+        /\ (ENABLED Undo(s)) = (open /\ before[s][1] # 0)
+        /\ (ENABLED Separate(s)) = (open /\ before[s][3] # Apart /\ "verdict" \in Events)
         /\ (ENABLED Leave(s)) = (open /\ "leave" \in Events)
         /\ \A r \in Rtts : (ENABLED (RttSample(s, r) /\ rtt' # rtt)) =
                             (open /\ rtt[s] # r /\ (rtt[s] = NoSample \/ "rtt" \in Events))
@@ -63,6 +63,12 @@ MayHappen ==
 NothingOfTheClosed ==
     \A s \in Subflows : life[s] # "live" =>
         cwnd[s] = 0 /\ ssthresh[s] = NoSubflow /\ ~initial[s] /\ rtt[s] = NoSample /\ before[s] = Nothing
+
+\* What every sum of rates is measured by: the round trip of the open subflow that has the shortest one.
+RttMinIsTheShortest == RttMin = Shortest
+
+\* Judges of states alone take no step, so that TLC does not stop at one that it cannot work out.
+Still == UNCHANGED vars
 
 (* What several actions have in common. *)
 
@@ -105,7 +111,7 @@ Remembers(s) ==
     IF "undo" \in Events
     THEN /\ before'[s][1] = cwnd[s]
          /\ IsRaised(before'[s][2], ssthresh[s], cwnd[s])
-         /\ before'[s][3] = (IF initial[s] THEN Uncoupled ELSE 0)
+         /\ before'[s][3] = (IF initial[s] THEN Uncoupled ELSE IF before[s][3] = Apart THEN Apart ELSE 0)
     ELSE before'[s] = before[s]
 
 \* A window as it counts at a join or a close: as it is, or as a window at the shortest RTT (option join_weighted).
@@ -121,15 +127,15 @@ KeepsTime(total, after) == alpha' * LnTo(total) >= alpha * LnTo(after) /\ (alpha
 \* CSS Algorithm 2, TCCC lines 7-11. The newcomer of a join that fills con_ssth has its window as its threshold, as the others.
 JoinDoes ==
     [][ \A s \in Subflows, r \in FirstRtts : Join(s, r) =>
-          LET least == ShortestOf(rtt', Open \cup {s})
-              total == CountAll(Open, least)
+          LET least == ShortestOf(rtt', Sharing \cup {s})
+              total == CountAll(Sharing, least)
               after == total + CountOf(IW, r, least)
           IN /\ life'[s] = "live" /\ cwnd'[s] = IW /\ rtt'[s] = r
              /\ \A t \in Subflows \ {s} : life'[t] = life[t] /\ cwnd'[t] = cwnd[t] /\ rtt'[t] = rtt[t]
-             /\ IF Open # {} /\ Going # {} /\ after >= ConSsthresh
+             /\ IF Going # {} /\ after >= ConSsthresh
                 THEN WholeLeaves(Going \cup {s})
                 ELSE /\ OthersSame(s) /\ before'[s] = before[s] /\ ssthresh'[s] = OwnSsthresh
-                     /\ IF Open = {} THEN initial'[s] = conInitial /\ ConnectionSame
+                     /\ IF Sharing = {} THEN initial'[s] = conInitial /\ ConnectionSame
                         ELSE IF Going = {} THEN ~initial'[s] /\ ~conInitial' /\ alpha' = alpha
                         ELSE initial'[s] /\ conInitial' = conInitial /\ KeepsTime(IF total = 0 THEN 1 ELSE total, after) ]_vars
 
@@ -185,7 +191,8 @@ TimeoutDoes ==
 UndoDoes ==
     [][ \A s \in Subflows : Undo(s) =>
           LET w == before[s][1]  threshold == before[s][2]  left == before[s][3] IN
-          /\ OthersSame(s) /\ life'[s] = life[s] /\ rtt'[s] = rtt[s] /\ alpha' = alpha /\ before'[s] = Nothing
+          /\ OthersSame(s) /\ life'[s] = life[s] /\ rtt'[s] = rtt[s] /\ alpha' = alpha
+          /\ before'[s] = (IF left = Apart THEN <<0, 0, Apart>> ELSE Nothing)
           /\ cwnd'[s] >= w /\ cwnd'[s] >= cwnd[s] /\ cwnd'[s] \in {w, cwnd[s]}
           /\ IF left = Uncoupled THEN initial'[s] /\ conInitial'
              ELSE initial'[s] = initial[s] /\ conInitial' = conInitial
@@ -193,24 +200,27 @@ UndoDoes ==
              ELSE /\ ssthresh'[s] >= ssthresh[s] /\ ssthresh'[s] >= threshold
                   /\ ssthresh'[s] \in {ssthresh[s], threshold} ]_vars
 
-\* TCCC IV.D: what shares with nobody leaves alone, as it is; no undo couples it again.
+\* Without one of those that share, the others' growth is the mirror of a join, and nobody grows faster than alone.
+GivesBack(s) ==
+    LET total == CountAll(Sharing, Shortest)
+        after == CountAll(Sharing \ {s}, Shortest)
+    IN IF ~conInitial \/ s \notin Sharing THEN alpha' = alpha
+       ELSE IF after = 0 THEN alpha' = AlphaStart
+       ELSE IF total >= ConSsthresh THEN alpha' = alpha
+       ELSE KeepsTime(total, after) \/ (alpha' = AlphaStart /\ AlphaStart * LnTo(total) <= alpha * LnTo(after))
+
+\* TCCC IV.D: what shares with nobody leaves alone, as it is, for good; it counts no more for the others.
 SeparateDoes ==
     [][ \A s \in Subflows : Separate(s) =>
           /\ OthersSame(s) /\ life'[s] = life[s] /\ cwnd'[s] = cwnd[s] /\ ssthresh'[s] = ssthresh[s] /\ rtt'[s] = rtt[s]
-          /\ IF initial[s] THEN AloneLeaves(s) ELSE initial'[s] = initial[s] /\ ConnectionSame
-          /\ before'[s][1] = before[s][1] /\ before'[s][2] = before[s][2]
-          /\ before'[s][3] = (IF before[s][3] = LeftSince THEN LeftSince ELSE 0) ]_vars
+          /\ ~initial'[s]
+          /\ conInitial' = (IF initial[s] THEN \E t \in Going : t # s ELSE conInitial)
+          /\ before'[s] = <<before[s][1], before[s][2], Apart>>
+          /\ GivesBack(s) ]_vars
 
-\* A close is the mirror of a join, and nobody grows faster than alone.
 LeaveDoes ==
     [][ \A s \in Subflows : Leave(s) =>
-          LET total == CountAll(Open, Shortest)
-              after == CountAll(Open \ {s}, Shortest)
-          IN /\ OthersSame(s) /\ conInitial' = conInitial /\ life'[s] = "gone"
-             /\ IF ~conInitial THEN alpha' = alpha
-                ELSE IF after = 0 THEN alpha' = AlphaStart
-                ELSE IF total >= ConSsthresh THEN alpha' = alpha
-                ELSE KeepsTime(total, after) \/ (alpha' = AlphaStart /\ AlphaStart * LnTo(total) <= alpha * LnTo(after)) ]_vars
+          OthersSame(s) /\ conInitial' = conInitial /\ life'[s] = "gone" /\ GivesBack(s) ]_vars
 
 RttSampleDoes ==
     [][ \A s \in Subflows, r \in Rtts : RttSample(s, r) =>
@@ -256,6 +266,8 @@ Unusual ==
      Situation(21, 25, FALSE, 2, Nothing),         \* half of it is less than IW
      Situation(9, 35, FALSE, NoSample, <<8, 30, 0>>),
      Situation(89, 35, FALSE, 1, Nothing),
+     Situation(55, 35, FALSE, 1, <<0, 0, 3>>),        \* shares with no other: fast, and of a short round trip, for itself alone
+     Situation(24, 60, FALSE, 2, <<50, 40, 3>>),      \* the same after a loss
      Away("gone")}
 \* Without an RTT sample a subflow has no rate.
 Unsampled == IF NoSample \in FirstRtts THEN {Situation(30, 35, TRUE, NoSample, Nothing)} ELSE {}
@@ -271,5 +283,5 @@ JudgeInit ==
         /\ rtt = [s \in Subflows |-> f[s].rtt]
         /\ before = [s \in Subflows |-> f[s].before]
         /\ conInitial = c /\ ((\E s \in Subflows : f[s].initial) => c)
-        /\ alpha = a /\ (a # AlphaStart => c)
+        /\ alpha = a
 =============================================================================

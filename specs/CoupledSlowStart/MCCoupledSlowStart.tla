@@ -26,10 +26,12 @@ MCGrowth(a, r, least, n) ==
         units == (ExpMinusOne(x) * n * Segment) \div 1000
     IN {IF a > AlphaOne THEN Max(units, 1) ELSE units}
 
-\* Rounded up, so that alpha stays above 1 where it is.
+\* Rounded up, so that alpha stays above 1 where it is. No alpha keeps the time of a total that has none to con_ssth, or that is
+\* no total: the machine must not ask for it.
 MCRescale(a, total, after) ==
-    LET up == Ln(ConSsthresh) - Ln(after)  down == Ln(ConSsthresh) - Ln(total)
-    IN {(a * up + down - 1) \div down}
+    IF total \notin 1 .. (ConSsthresh - 1) \/ after < 1 THEN {}
+    ELSE LET up == Ln(ConSsthresh) - Ln(after)  down == Ln(ConSsthresh) - Ln(total)
+         IN {(a * up + down - 1) \div down}
 
 \* One unit for an ACK, less than a segment, which is all that this specification asks of it; no more above con_ssth,
 \* nor for less than a segment, so that there are fewer states.
@@ -41,14 +43,14 @@ MCRate(w, r, least) == w * least * (RateUnit \div r)
 \* After the exit nothing depends on RTTs and alpha any more: states that differ in those only are one.
 View == <<life, cwnd, ssthresh, initial, before, conInitial, IF conInitial THEN <<rtt, alpha>> ELSE <<>>>>
 
-\* What a join and a close are for: at the new pace the new total takes as long to con_ssth as the old total did.
+\* What a join, a close and a verdict are for: at the new pace the new total takes as long to con_ssth as the old total did.
 \* (alpha is rounded up by less than 1, and is not above alpha0.)
 LnTo(w) == Ln(ConSsthresh) - Ln(w)
-Rejoined == conInitial /\ conInitial' /\ Live # {} /\ Live' # {} /\ Live # Live' /\ Coupled' # {}
+Rejoined == conInitial /\ conInitial' /\ Counted # {} /\ Counted' # {} /\ Counted # Counted' /\ Coupled' # {}
 TimeKept ==
-    [][ Rejoined /\ TotalOf(Live, NoSample) < ConSsthresh =>
-          LET total == TotalOf(Live, NoSample)
-              after == Sum([s \in Subflows |-> IF s \in Live' THEN cwnd'[s] ELSE 0], Live')
+    [][ Rejoined /\ TotalOf(Counted, NoSample) < ConSsthresh =>
+          LET total == TotalOf(Counted, NoSample)
+              after == Sum([s \in Subflows |-> IF s \in Counted' THEN cwnd'[s] ELSE 0], Counted')
               miss == alpha' * LnTo(total) - alpha * LnTo(after)
           IN after > 0 => \/ (miss >= 0 /\ miss < LnTo(total)) \/ alpha' = AlphaStart ]_vars
 

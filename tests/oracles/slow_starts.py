@@ -81,6 +81,8 @@ class Css(Lia):
     """By the last reduction of each subflow."""
     outside: set[int] = field(default_factory=set, init=False)
     """Subflows that are not in the initial slow start: they left it, or came when nobody was in it."""
+    apart: set[int] = field(default_factory=set, init=False)
+    """Subflows that share their bottleneck with no other: the others' slow start is as if these had closed (T-24)."""
 
     def __post_init__(self) -> None:
         self.alpha_now = self.alpha0
@@ -102,6 +104,10 @@ class Css(Lia):
 
     def coupled(self, r: int) -> bool:
         return self.initial_ss and self.is_initial(r)
+
+    def counted(self) -> list[Any]:
+        """Whose windows and round trips coupled slow start looks at."""
+        return [p for r, p in enumerate(self.paths) if p.live and r not in self.apart]
 
     def initials(self) -> list[Path]:
         return [p for r, p in enumerate(self.paths) if p.live and self.is_initial(r)]
@@ -133,11 +139,11 @@ class Css(Lia):
         p.cwnd += min(cap, growth * acked)
 
     def least_coupled(self) -> Fraction:
-        return min((p.coupled_rtt for p in self.paths if p.live and p.coupled_ns), default=Fraction(1))
+        return min((p.coupled_rtt for p in self.counted() if p.coupled_ns), default=Fraction(1))
 
     def rate_test(self) -> Fraction:
         """sum w/R min R: what is compared with con_ssthresh."""
-        members = [p for p in self.paths if p.live and p.coupled_ns]
+        members = [p for p in self.counted() if p.coupled_ns]
         return total(p.window / p.coupled_rtt for p in members) * self.least_coupled()
 
     def exit(self) -> None:
@@ -180,7 +186,7 @@ class Css(Lia):
 
     def joined(self, r: int) -> None:
         p = self.paths[r]
-        others = [q for q in self.paths if q.live and q is not p]
+        others = [q for q in self.counted() if q is not p]
         coupled = [q for q in self.initials() if q is not p]
         before = self.sum_of(others, self.least_coupled())
         if not self.initial_ss or (others and not coupled):
@@ -201,9 +207,9 @@ class Css(Lia):
 
     def leaving(self, r: int) -> None:
         least, p = self.least_coupled(), self.paths[r]
-        after = self.sum_of([q for q in self.paths if q.live and q is not p], least)
+        after = self.sum_of([q for q in self.counted() if q is not p], least)
         before = after + self.sum_of([p], least)
-        if not self.initial_ss:
+        if not self.initial_ss or r in self.apart:
             return
         if not after:
             self.alpha_now = self.alpha0
@@ -259,15 +265,18 @@ class Tccc(Css):
 class TcccPlus(Tccc):
     """TCCC's slow start; afterwards TCCC's avoidance within a set, NewReno outside.
 
-    A path that is alone in its set shares its bottleneck with no other: it leaves coupled slow start.
+    A path that is alone in its set shares its bottleneck with no other: it leaves coupled slow start, which does not
+    count it any more.
     """
 
     def regrouped(self) -> None:
         """Final without another path in its set."""
         for r, p in enumerate(self.paths):
             shares = p.group and any(q.live and q.group == p.group for q in self.paths if q is not p)
-            if not p.live or not p.is_final or shares:
+            if not p.live or not p.is_final or shares or r in self.apart:
                 continue
+            self.leaving(r)
+            self.apart.add(r)
             if r in self.left:
                 self.left[r] = Left(False)
             if self.is_initial(r):

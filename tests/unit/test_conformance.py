@@ -22,7 +22,7 @@ from tests.unit.test_senders import RTT, ack, segment
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 CHOICES = [Choice(name) for name in step_logs.SPECIFIED]
-SBCC = 3
+PLUS, SBCC = 2, 3
 DETECTOR_KINDS = [k for k in KINDS if k.startswith(("detector_", "judge_"))]
 
 
@@ -414,6 +414,53 @@ def test_marks_and_windows_of_data_are_counted(recurrences):
     )
     early = replace(steps[moves], una=steps[moves].una - 100_000)
     assert first_violation(SBCC, [*steps[:moves], early]) == (moves, ("BetaAsMarked",))
+
+
+def verdicts_in_slow_start():
+    """Five subflows of tccc+, of which one, then two at once, are found to share with no other."""
+    controller = rewindow.Controller("tccc+", con_ssthresh=200)
+    controller.observe()
+    for rtt in (0.05, 0.1, 0.1, 0.1, 0.1):
+        controller.join({"rtt": rtt})
+    for _ in range(2):
+        for path in range(5):
+            controller.ack(path, 8, 0.1 if path else 0.05)
+    controller.loss(3)
+    controller.verdict({0: None, 1: 1, 2: 1, 3: 1, 4: 1})
+    for path in (0, 1, 2, 0, 1, 2):
+        controller.ack(path, 40, 0.1 if path else 0.05)
+    controller.undo(3)
+    controller.loss(0)
+    controller.undo(0)
+    controller.verdict({1: None, 3: None})
+    controller.leave(1)
+    while controller.state["initial_ss"]:
+        controller.ack(2, 40, 0.1)
+    return controller.steps()
+
+
+def test_verdicts_conform():
+    """Who shares with no other counts neither in the rate nor in the smallest RTT; alpha moves as at a close."""
+    steps = verdicts_in_slow_start()
+    told = [i for i, s in enumerate(steps) if i and s.kind == "sets" and s.alpha_q32 != steps[i - 1].alpha_q32]
+    assert len(told) == 2
+    assert (steps[-1].kind, steps[-1].initial_ss) == ("ack", False)
+    again = monitored(CHOICES[PLUS], steps)
+    assert not any(s.violated for s in again), [(i, s.kind, s.violated) for i, s in enumerate(again) if s.violated]
+    off = [[*steps[:i], replace(steps[i], alpha_q32=steps[i].alpha_q32 + (1 << 22))] for i in told]
+    kept = [[*steps[:i], replace(steps[i], alpha_q32=steps[i - 1].alpha_q32)] for i in told]
+    early = next(i for i, s in enumerate(steps) if i > told[0] and s.kind == "ack" and s.path == 1)
+    paths = [
+        replace(p, initial=False, ssthresh_q16=q.cwnd_q16, cwnd_q16=q.cwnd_q16) if p and q and q.initial else p
+        for p, q in zip(steps[early].paths, steps[early - 1].paths, strict=True)
+    ]
+    left = [*steps[:early], replace(steps[early], initial_ss=False, paths=tuple(paths))]
+    whole, *wrong = judged([(PLUS, steps), *((PLUS, log) for log in (*off, *kept, left))])
+    assert whole.conforms, whole.first_violation.as_json()
+    assert not any(v.conforms for v in wrong)
+    assert [first_violation(PLUS, log) for log in (*off, *kept)] == [(i, ("AlphaMoves",)) for i in (*told, *told)]
+    event, violated = first_violation(PLUS, left)
+    assert (event, "ExitJustified" in violated) == (early, True)
 
 
 def test_a_subflow_joins_once():

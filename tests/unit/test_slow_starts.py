@@ -141,6 +141,47 @@ def test_a_verdict_leaves_a_set_coupled() -> None:
         c.verdict({1: 1})
 
 
+def test_who_shares_with_nobody_does_not_count_for_the_others() -> None:
+    """TCCC III.B compares rates at the shared bottleneck: one beside it ends no coupled slow start (T-24)."""
+    c, two = Controller("tccc+", con_ssthresh=46.8), Controller("tccc+", con_ssthresh=46.8)
+    for rtt in (0.1, 0.2, 0.2):
+        c.join({"cwnd": 10.0, "rtt": rtt})
+    for rtt in (0.2, 0.2):
+        two.join({"cwnd": 10.0, "rtt": rtt})
+    assert c.state["alpha"] < two.state["alpha"]
+    c.verdict({0: None, 1: 1, 2: 1})
+    assert c.state["alpha"] == pytest.approx(two.state["alpha"], rel=1e-5), "as if the first had closed"
+    c.ack(0, 50)
+    assert c.paths[0].cwnd > 46.8
+    for path in (1, 2):
+        c.ack(path, 4)
+        two.ack(path - 1, 4)
+    assert [p.phase for p in c.paths] == ["congestion_avoidance", "coupled_slow_start", "coupled_slow_start"]
+    assert [p.cwnd for p in c.paths[1:]] == pytest.approx([p.cwnd for p in two.paths], rel=1e-5)
+    c.loss(0)
+    c.undo(0)
+    alpha = c.state["alpha"]
+    c.leave(0)
+    assert (c.state["alpha"], c.state["initial_ss"]) == (alpha, 1)
+    assert c.paths[1].phase == "coupled_slow_start"
+    c.ack(1, 40)
+    while c.state["initial_ss"]:
+        c.ack(1, 40)
+    assert sum(p.cwnd for p in c.paths[1:]) > 46.8
+
+
+def test_avoidance_still_updates_where_nobody_shares() -> None:
+    """aca_period=rtt waits for the smallest RTT of all subflows, also of those that share with nobody."""
+    c = Controller("tccc+", paths=[{"cwnd": 10.0, "rtt": 0.1}] * 2, aca_period="rtt", mss=1400)
+    c.verdict({0: None, 1: None})
+    for k in range(400):
+        c.ack(0, 4, time=1.0 + k / 10)
+    before = c.paths[0].cwnd
+    assert before > 60
+    c.ack(0, 4, time=50.0)
+    assert c.paths[0].cwnd - before == pytest.approx(4 / before, rel=1e-2)
+
+
 def test_a_verdict_may_be_given_with_the_paths() -> None:
     """Told with the first event: two sets of one are two subflows that share nothing."""
     alone = {"cwnd": 10.0, "rtt": 0.1, "set_state": "final"}

@@ -42,6 +42,7 @@ def body(text, rules=RULES):
 def test_every_rule_makes_its_changes_and_no_others():
     assert changes(TINY) == [
         "Room: comparison changed: Room == count {< -> <=} Most",
+        "Room: comparison changed: Room == count {< -> >} Most",
         "Room: one more or less: Room == count < {Most -> (Most + 1)}",
         "Room: one more or less: Room == count < {Most -> (Most - 1)}",
         "Up: conjunct dropped: /\\ {Room -> TRUE}",
@@ -108,6 +109,7 @@ def test_bullets_end_where_a_word_stands_at_their_column():
                 "conjunct dropped: \\E m \\in Names : UNCHANGED <<x, y>> /\\ {y[m] < x[n] -> TRUE}",
                 "members swapped: \\E m \\in Names : UNCHANGED <<x, y>> /\\ y[{m -> n}] < x[n]",
                 "comparison changed: \\E m \\in Names : UNCHANGED <<x, y>> /\\ y[m] {< -> <=} x[n]",
+                "comparison changed: \\E m \\in Names : UNCHANGED <<x, y>> /\\ y[m] {< -> >} x[n]",
                 "members swapped: \\E m \\in Names : UNCHANGED <<x, y>> /\\ y[m] < x[{n -> m}]",
             ],
         ),

@@ -114,6 +114,7 @@ static void stepped(struct rw_observer *observer, const struct rw_shadow *s, con
 		return;
 	}
 	rw_snapshot_take(s->connection, &o->places, now);
+	rw_snapshot_remember_verdicts(&o->places, before, transition, now);
 	if (o->monitored) {
 		violated = rw_monitor(s->connection, s->control, &o->places, before, transition, now);
 		violated |= rw_monitor_recurrences(&o->memory, s->connection, &o->places, before, transition, now);
@@ -167,6 +168,7 @@ void rw_recorder_attach(struct rw_recorder *o, struct rw_recording *by, struct r
 	o->turn = o->detected_turn = o->detector = 0;
 	memset(o->detected, 0, sizeof o->detected);
 	memset(&o->memory, 0, sizeof o->memory);
+	o->snapshot[0].apart = 0;
 	rw_snapshot_take(s->connection, &o->places, &o->snapshot[0]);
 	s->observer = &o->observer;
 }
@@ -206,7 +208,7 @@ rw_status rw_monitor_rows(const rw_choice *choice, rw_transition_row *rows, uint
 		return status;
 	const struct rw_word_places places = rw_word_places_of(control);
 	struct rw_connection c = {.paths = RW_MAX_PATHS};
-	struct rw_snapshot before, after;
+	struct rw_snapshot before = {0}, after;
 	struct rw_detector_snapshot known = {0}, then;
 	struct rw_memory memory = {0};
 	memcpy(c.option, settings.option, sizeof c.option);
@@ -232,6 +234,7 @@ rw_status rw_monitor_rows(const rw_choice *choice, rw_transition_row *rows, uint
 		}
 		c.mss_bytes = r->mss_bytes;
 		read_back(r, &after);
+		rw_snapshot_remember_verdicts(&places, &before, &transition, &after);
 		r->violated = rw_monitor(&c, control, &places, &before, &transition, &after);
 		r->violated |= rw_monitor_recurrences(&memory, &c, &places, &before, &transition, &after);
 		if (rw_own_detector(control, &settings))

@@ -129,3 +129,16 @@ int rw_shares_with_nobody(const struct rw_snapshot *snapshot, uint32_t path)
 			return 0;
 	return p->live && p->group_state == RW_GROUP_FINAL;
 }
+
+void rw_snapshot_remember_verdicts(const struct rw_word_places *places, const struct rw_snapshot *before,
+				   const struct rw_transition *transition, struct rw_snapshot *after)
+{
+	after->apart = 0;
+	for (uint32_t i = 0; i < after->paths; i++) {
+		int known = i < before->paths && (before->apart >> i & 1) && after->path[i].live;
+		int joins = transition->kind == RW_TRANSITION_JOIN && transition->path == i;
+		int told =
+		    places->verdicts && transition->kind == RW_TRANSITION_SETS && rw_shares_with_nobody(after, i);
+		after->apart |= (uint8_t)(((known && !joins) || told) << i);
+	}
+}

@@ -12,6 +12,7 @@ struct rw_snapshot {
 	uint64_t alpha_q32, con_ssthresh_q16; /* con_ssthresh: 0 where it is estimated */
 	uint8_t initial_ss;
 	uint8_t paths; /* number of places; those beyond are not read */
+	uint8_t apart; /* a bit for each live path that a verdict found to share its bottleneck with no other */
 	rw_transition_path path[RW_MAX_PATHS];
 };
 
@@ -34,6 +35,9 @@ struct rw_word_places {
 
 /* A final verdict that a path is in no set, or in one without another path. */
 int rw_shares_with_nobody(const struct rw_snapshot *snapshot, uint32_t path);
+/* Of the snapshot after the step: adds the verdicts of the step to those of the snapshot before it. */
+void rw_snapshot_remember_verdicts(const struct rw_word_places *places, const struct rw_snapshot *before,
+				   const struct rw_transition *transition, struct rw_snapshot *after);
 /* Whether the controller has a specification. */
 int rw_is_monitored(const struct rw_control *control);
 struct rw_word_places rw_word_places_of(const struct rw_control *control);

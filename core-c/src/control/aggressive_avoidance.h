@@ -90,6 +90,16 @@ RW_INLINE uint64_t aca_step_in_q40(const struct rw_connection *c, const struct r
 	return aca_step_q40(c, p, sets ? set : RW_ALL_GROUPS);
 }
 
+/* The update interval of aca_period=rtt: the smallest RTT of all subflows. */
+RW_CALL uint64_t aca_interval_ns(const struct rw_connection *c RW_NEVER_NULL)
+{
+	uint64_t least = UINT64_MAX;
+	for (uint32_t i = 0; i < rw_path_count(c); i++)
+		if (c->path[i].live && c->path[i].word[PATH_RTT_NS])
+			least = rw_min64(least, c->path[i].word[PATH_RTT_NS]);
+	return least;
+}
+
 /* The same, updated at the interval of aca_period. */
 RW_INLINE uint64_t aca_current_step_q40(struct rw_connection *c, const struct rw_ack *ack, int sets)
 {
@@ -97,7 +107,7 @@ RW_INLINE uint64_t aca_current_step_q40(struct rw_connection *c, const struct rw
 	if (!c->option[ACA_PERIOD])
 		return aca_step_in_q40(c, own, sets);
 	uint64_t elapsed_ns = (uint64_t)ack->time_ns - c->word[WORD_ACA_NS];
-	if (c->word[WORD_ACA_NS] == 0 || own->word[PATH_ACA_STEP_Q40] == 0 || elapsed_ns >= css_rtt_min_ns(c)) {
+	if (c->word[WORD_ACA_NS] == 0 || own->word[PATH_ACA_STEP_Q40] == 0 || elapsed_ns >= aca_interval_ns(c)) {
 		c->word[WORD_ACA_NS] = (uint64_t)ack->time_ns;
 		for (uint32_t i = 0; i < rw_path_count(c); i++)
 			if (c->path[i].live)

@@ -9,6 +9,8 @@
  *   join   ln alpha' = ln alpha ln(con/(W + IW)) / ln(con/W);  W + IW >= con: exit now
  *   leave  the mirror of join, not above alpha0
  *   undo   a subflow whose loss was none is coupled again, or has left with the others
+ *   apart  a subflow that shares its bottleneck with no other (tccc+) is as if it had closed: neither sums nor the smallest RTT
+ *          have it, and alpha moves as at a close
  *
  * Included by the controllers that begin with it. Option and word places are the same in all of them.
  */
@@ -31,8 +33,11 @@ enum {
 };
 enum { WORD_INITIAL_SS, WORD_ALPHA_Q32, WORD_CON_SSTHRESH_Q16 };
 enum { PATH_RTT_NS, PATH_LEFT = RW_PATH_WORDS - 2 };
-/* Values of the word PATH_LEFT of a subflow that is not initial: whether a loss took it out, and whether the connection left since. */
-enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT };
+/*
+ * Values of the word PATH_LEFT of a subflow that is not initial: whether a loss took it out, and whether the connection left
+ * since; or that it shares its bottleneck with no other, for good.
+ */
+enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT, LEFT_APART };
 
 #define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                                 \
 	RW_OPTION_MODE_PAPER,                                                                                           \
@@ -72,6 +77,9 @@ enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT };
 	    {"con_ssthresh", 0, WORD_CON_SSTHRESH_Q16, 16}, {"coupled_rtt", 1, PATH_RTT_NS, 0},                        \
 	    RW_ESTIMATOR_PATH_WORDS
 
+/* Whether the path counts in the sums of coupled slow start and in its smallest RTT. */
+RW_INLINE int css_takes_part(const struct rw_path *p) { return p->live && p->word[PATH_LEFT] != LEFT_APART; }
+
 /* C-6: the option's value, or the estimate of the path with the smallest RTT, or the largest estimate. */
 RW_CALL uint64_t css_con_ssthresh_q16(const struct rw_connection *c RW_NEVER_NULL)
 {
@@ -80,7 +88,7 @@ RW_CALL uint64_t css_con_ssthresh_q16(const struct rw_connection *c RW_NEVER_NUL
 		return c->word[WORD_CON_SSTHRESH_Q16];
 	for (uint32_t i = 0; c->option[SSTHRESH] != ESTIMATOR_STATIC && i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
-		if (!p->live)
+		if (!css_takes_part(p))
 			continue;
 		largest = rw_max64(largest, p->word[PATH_ESTIMATE_Q16]);
 		if (p->word[PATH_RTT_NS] && p->word[PATH_RTT_NS] < least_ns) {
@@ -134,7 +142,7 @@ RW_CALL uint64_t css_rtt_min_ns(const struct rw_connection *c RW_NEVER_NULL)
 {
 	uint64_t least = UINT64_MAX;
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
-		if (c->path[i].live && c->path[i].word[PATH_RTT_NS])
+		if (css_takes_part(&c->path[i]) && c->path[i].word[PATH_RTT_NS])
 			least = rw_min64(least, c->path[i].word[PATH_RTT_NS]);
 	return least;
 }
@@ -145,7 +153,7 @@ RW_CALL uint64_t css_rate_q27(const struct rw_connection *c RW_NEVER_NULL, uint6
 	uint64_t sum = 0;
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		const struct rw_path *p = &c->path[i];
-		if (p->live && p->word[PATH_RTT_NS])
+		if (css_takes_part(p) && p->word[PATH_RTT_NS])
 			sum += (rw_window_q16(p) << 27) / rw_rho_q16(p->word[PATH_RTT_NS], rtt_min_ns);
 	}
 	return sum;
@@ -260,7 +268,7 @@ RW_CALL uint64_t css_total_without_q16(const struct rw_connection *c RW_NEVER_NU
 {
 	uint64_t total = 0;
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
-		if (i != path && c->path[i].live)
+		if (i != path && css_takes_part(&c->path[i]))
 			total += css_weighted_q16(c, &c->path[i], rtt_min_ns);
 	return total;
 }
@@ -269,7 +277,7 @@ RW_INLINE void css_join(struct rw_connection *c, uint32_t path)
 {
 	int others = 0, coupled = 0;
 	for (uint32_t i = 0; i < rw_path_count(c); i++)
-		if (i != path && c->path[i].live) {
+		if (i != path && css_takes_part(&c->path[i])) {
 			others++;
 			coupled += c->path[i].initial;
 		}
@@ -294,7 +302,7 @@ RW_INLINE void css_join(struct rw_connection *c, uint32_t path)
 
 RW_INLINE void css_leave(struct rw_connection *c, uint32_t path)
 {
-	if (!c->word[WORD_INITIAL_SS])
+	if (!c->word[WORD_INITIAL_SS] || !css_takes_part(&c->path[path]))
 		return;
 	uint64_t rtt_min_ns = css_rtt_min_ns(c), con = css_con_ssthresh_q16(c);
 	uint64_t after = css_total_without_q16(c, path, rtt_min_ns);
@@ -314,7 +322,8 @@ RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 {
 	uint64_t left = c->path[path].initial ? LEFT_ALONE : LEFT_NOTHING;
 	css_leave_alone(c, path);
-	c->path[path].word[PATH_LEFT] = left;
+	if (css_takes_part(&c->path[path]))
+		c->path[path].word[PATH_LEFT] = left;
 }
 
 /*
@@ -324,7 +333,7 @@ RW_INLINE void css_left_by_loss(struct rw_connection *c, uint32_t path)
 RW_INLINE void css_undo(struct rw_connection *c, uint32_t path)
 {
 	struct rw_path *p = &c->path[path];
-	if (p->initial)
+	if (p->initial || !css_takes_part(p))
 		return;
 	uint64_t left = p->word[PATH_LEFT];
 	p->word[PATH_LEFT] = LEFT_NOTHING;

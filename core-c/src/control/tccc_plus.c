@@ -32,20 +32,20 @@ static int shares_with_nobody(const struct rw_connection *c, uint32_t path)
 	return p->group_state == RW_GROUP_FINAL;
 }
 
-/* A later set does not couple its slow start again, and neither does an undo. */
+/* A later set does not couple its slow start again, and neither does an undo. For the others it is as if it had closed. */
 static void plus_regrouped(struct rw_connection *c)
 {
 	for (uint32_t i = 0; i < rw_path_count(c); i++) {
 		struct rw_path *p = &c->path[i];
-		if (!p->live || !shares_with_nobody(c, i))
+		if (!css_takes_part(p) || !shares_with_nobody(c, i))
 			continue;
-		if (!p->initial) {
-			p->word[PATH_LEFT] = LEFT_NOTHING;
-			continue;
+		css_leave(c, i);
+		if (p->initial) {
+			if (p->word[PATH_ESTIMATE_Q16])
+				rw_set_ssthresh(p, p->word[PATH_ESTIMATE_Q16], c->option[MIN_SSTHRESH]);
+			css_leave_alone(c, i);
 		}
-		if (p->word[PATH_ESTIMATE_Q16])
-			rw_set_ssthresh(p, p->word[PATH_ESTIMATE_Q16], c->option[MIN_SSTHRESH]);
-		css_leave_alone(c, i);
+		p->word[PATH_LEFT] = LEFT_APART;
 	}
 }
 
@@ -54,7 +54,7 @@ const struct rw_control rw_control_tccc_plus = {
     .source = "TCCC paper, Algorithm 1 and section V.B",
     .formula = "slow start as tccc, then I = 1/w, D = w/2; in a final set of a detector as tccc",
     .deviations =
-	"As tccc in slow start, which a subflow leaves when it is found to share with no other. With detector=none each subflow is NewReno after it, as the paper's "
+	"As tccc in slow start, which a subflow leaves when it is found to share with no other; its rate then counts no more for the others. With detector=none each subflow is NewReno after it, as the paper's "
 	"experiments have it.",
     .multipath = 1,
     .detector = "none",
