@@ -102,9 +102,25 @@ def saved_chart(page: Page, label: str) -> list[list[str]]:
     assert files["png"].startswith(b"\x89PNG")
     assert len(files["png"]) > 5000
     drawn = ElementTree.fromstring(files["svg"])
-    assert len(drawn.findall(".//{*}path")) > 2
+    assert len(drawn.findall(".//{*}path")) > 1
     assert len(drawn.findall(".//{*}text")) > 2
     return list(csv.reader(files["csv"].decode().splitlines()))
+
+
+def drawn_ends(page: Page, *, of_nodes: bool = False) -> list[list[int]]:
+    """Of each line of the graph who shared with whom: how far its two ends are from the top of the page, in pixels; or
+    where the middles of its nodes are. There is one bottleneck."""
+    lines = """all => all.map((p) => {
+        const [box, d] = [p.ownerSVGElement.getBoundingClientRect(), p.getAttribute('d').match(/[\\d.]+/g).map(Number)];
+        return [Math.round(box.top + d[1]), Math.round(box.top + d.at(-1))];
+    })"""
+    nodes = """all => all.map((e) => e.getBoundingClientRect()).map((b) => Math.round(b.top + b.height / 2))"""
+    graph = page.get_by_test_id("sharing-graph")
+    if not of_nodes:
+        return list(graph.locator("svg path").evaluate_all(lines))
+    (bottleneck,) = graph.get_by_role("list", name="bottlenecks").get_by_role("listitem").evaluate_all(nodes)
+    connections = graph.get_by_role("list", name="connections").get_by_role("listitem").evaluate_all(nodes)
+    return [[y, bottleneck] for y in connections]
 
 
 def test_script_and_style_are_small() -> None:
@@ -154,6 +170,18 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     page.locator(".crumbs a").last.click()
     expect(page.get_by_test_id("connection").first).to_be_visible()
     hold(page, "capture-page", "capture")
+    graph = page.get_by_test_id("sharing-graph")
+    members = [link.inner_text().split(",")[0] for link in page.get_by_test_id("member").get_by_role("link").all()]
+    nodes = graph.get_by_role("list", name="connections").get_by_role("link")
+    assert [link.inner_text().split(",")[0] for link in nodes.all()] == members, "each of them, in their order"
+    expect(graph).to_have_attribute("data-edges", str(len(members)))
+    assert drawn_ends(page) == drawn_ends(page, of_nodes=True), "a line ends where its nodes are"
+    expect(nodes.first).to_have_accessible_name(re.compile(rf"^connection {members[0]}, .*shared with {members[1]}$"))
+    nodes.first.focus()
+    expect(graph.locator("path.faded")).to_have_count(len(members) - 1)
+    page.keyboard.press("Tab")
+    expect(nodes.nth(1)).to_be_focused()
+    assert len(saved_chart(page, "who shared with whom")) == 1 + len(members)
     head, *lives = saved_chart(page, "lives and shares of")
     rows = page.locator("[data-testid=group]").first.get_by_test_id("member")
     assert [[r[0], r[2], r[3]] for r in lives] == [
