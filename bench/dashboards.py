@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import time
@@ -35,6 +36,7 @@ from deploy.run import Services, stop_process, token_for, upload_sample
 MARKER = "<!-- dashboards -->"
 PAGES_MS, AD_HOC_MS, PAGE_MS = 200, 1000, 1000
 """Goals: of a page's query, of another one, of a page."""
+ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MANY = 20_000
 """Connections of the largest capture."""
 
@@ -382,7 +384,8 @@ def loaded(services: Services, token: str, runs: int) -> Iterator[str]:
                 took.append(found)
             asked = [a for a in answers if "/v1/" in a.url]
             slowest = max(asked, key=lambda a: a.timing["responseEnd"])
-            told = f"{urlsplit(slowest.url).path.rpartition('/v1')[2][:40]} {slowest.timing['responseEnd']:.0f} ms"
+            route = ID.sub("ID", urlsplit(slowest.url).path.rpartition("/v1")[2])
+            told = f"{route} {slowest.timing['responseEnd']:.0f} ms"
             rows.append((name, *spread(took[1:]), f"{PAGE_MS} ms", str(len(asked)), told))
         browser.close()
     columns = ("page", "least", "median", "longest", "goal", "answers", "slowest of the last run")
