@@ -186,30 +186,55 @@ static void redact_layer(struct redaction *r, const struct rw_layer *l, uint32_t
 	}
 }
 
-/* Whether the core says of the record's first n bytes what it says of all: no TCP, and the same oddities. */
+/* Whether the core says of the new record's first n bytes what it said of the old one: no TCP, and the same oddities. */
 static int is_alike(struct redaction *r, const struct rw_record *record, uint32_t n, const struct rw_oddity_counts *all)
 {
 	struct rw_oddity_counts odd;
 	struct rw_packet packet;
 	struct rw_record part = *record;
 	memset(&odd, 0, sizeof odd);
+	part.bytes = r->bytes;
 	part.captured_bytes = n;
 	return rw_packet_parse(&part, &packet, r->fragments, &odd) == RW_PARSE_OTHER &&
 	       memcmp(odd.count, all->count, sizeof odd.count) == 0;
 }
 
-/* How many bytes a record without TCP needs to be read as before: not monotone for hostile records, so the result is tried. */
-static uint32_t bytes_that_matter(struct redaction *r, const struct rw_record *record,
+/*
+ * How many bytes a record without TCP needs to be read as before. Not monotone for hostile records: the search is repeated below what
+ * it found, so that a copy of the copy keeps as much. available: bytes of the new record.
+ */
+static uint32_t bytes_that_matter(struct redaction *r, const struct rw_record *record, uint32_t available,
 				  const struct rw_oddity_counts *all)
 {
-	uint32_t low = r->layers.headers_end,
-		 high = record->captured_bytes < HEADERS_MAX ? record->captured_bytes : HEADERS_MAX;
+	uint32_t low = r->layers.headers_end, high = available;
 	if (low >= high || is_alike(r, record, low, all) || !is_alike(r, record, high, all))
 		return low;
-	struct rw_search first = {low + 1, high}; /* that is alike */
-	while (rw_search_goes_on(&first))
-		rw_search_answer(&first, !is_alike(r, record, (uint32_t)rw_search_middle(&first), all));
-	return (uint32_t)first.low;
+	for (;;) {
+		struct rw_search first = {low + 1, high}; /* that is alike */
+		while (rw_search_goes_on(&first))
+			rw_search_answer(&first, !is_alike(r, record, (uint32_t)rw_search_middle(&first), all));
+		if (first.low == high)
+			return high;
+		high = (uint32_t)first.low;
+	}
+}
+
+/* Copies so many bytes of the record to r->bytes, without what is hidden, and with other addresses. */
+static void copy_headers(struct redaction *r, const struct rw_record *record, uint32_t n)
+{
+	const struct rw_layers *layers = &r->layers;
+	memcpy(r->bytes, record->bytes, n);
+	for (uint32_t i = 0; n && i < layers->count; i++) {
+		const struct rw_layer *l = &layers->layer[i];
+		int hidden = l->kind == RW_LAYER_CARRIED || (l->kind == RW_LAYER_NAMES_HOST && r->pseudonyms);
+		if (hidden && l->at < n)
+			memset(r->bytes + l->at, 0, l->bytes < n - l->at ? l->bytes : n - l->at);
+		else if (l->kind == RW_LAYER_ADDRESS_V6 && l->at + l->bytes <= n) /* within what was hidden */
+			memcpy(r->bytes + l->at, record->bytes + l->at, l->bytes);
+	}
+	unsigned family = 4;
+	for (uint32_t i = 0; n && i < layers->count; i++)
+		redact_layer(r, &layers->layer[i], n, &family);
 }
 
 /* Makes the new record in r->bytes. Returns its length. */
@@ -220,24 +245,16 @@ static uint32_t redact_record(struct redaction *r, const struct rw_record *recor
 	struct rw_layers *layers = &r->layers;
 	memset(&odd, 0, sizeof odd);
 	enum rw_parse got = rw_packet_layers(record, &packet, r->fragments, &odd, layers);
+	int is_searched = got == RW_PARSE_OTHER && !odd.count[RW_ODDITY_IP_FRAGMENT];
 	uint32_t kept = layers->headers_end;
-	if (got == RW_PARSE_OTHER && !odd.count[RW_ODDITY_IP_FRAGMENT])
-		kept = bytes_that_matter(r, record, &odd);
+	if (is_searched && kept < HEADERS_MAX)
+		kept = record->captured_bytes < HEADERS_MAX ? record->captured_bytes : HEADERS_MAX;
 	if (layers->too_many || kept > record->captured_bytes)
 		kept = 0;
 	r->row->unrecognised += got == RW_PARSE_OTHER && layers->headers_end == 0;
-	memcpy(r->bytes, record->bytes, kept);
-	for (uint32_t i = 0; kept && i < layers->count; i++) {
-		const struct rw_layer *l = &layers->layer[i];
-		int hidden = l->kind == RW_LAYER_CARRIED || (l->kind == RW_LAYER_NAMES_HOST && r->pseudonyms);
-		if (hidden && l->at < kept)
-			memset(r->bytes + l->at, 0, l->bytes < kept - l->at ? l->bytes : kept - l->at);
-		else if (l->kind == RW_LAYER_ADDRESS_V6 && l->at + l->bytes <= kept) /* within what was hidden */
-			memcpy(r->bytes + l->at, record->bytes + l->at, l->bytes);
-	}
-	unsigned family = 4;
-	for (uint32_t i = 0; kept && i < layers->count; i++)
-		redact_layer(r, &layers->layer[i], kept, &family);
+	copy_headers(r, record, kept);
+	if (is_searched && kept)
+		kept = bytes_that_matter(r, record, kept, &odd);
 	if (!needs_length && !layers->fixed_length)
 		return kept;
 	memset(r->bytes + kept, 0, record->captured_bytes - kept);
