@@ -8,6 +8,7 @@ became five times as deep in the last week.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import shutil
 import struct
@@ -23,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-FOLDER = CHECKOUT / "build" / "demo"
+FOLDER = CHECKOUT / "build" / "demo" / hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+"""Of the recordings; another version of this program makes them anew."""
 BEGIN_NS = 1_791_190_800 * 10**9
 """Monday, 5 October 2026, 09:00 UTC: when the first capture begins."""
 DAY_NS = 86_400 * 10**9

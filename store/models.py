@@ -327,8 +327,13 @@ class Capture(Base):
     analysed_at: Mapped[datetime | None]
     summary: Mapped[dict[str, Any] | None]
     """Results about the whole capture: rewindow's Summary as JSON, and how bottlenecks were found."""
-    first_ns: Mapped[int | None] = mapped_column(Computed("(summary ->> 'first_ns')::bigint", persisted=True))
-    """Of the summary: when its first packet was captured, nanoseconds since 1970."""
+    first_ns: Mapped[int | None] = mapped_column(
+        Computed(
+            "CASE WHEN (summary ->> 'packets')::bigint > 0 THEN (summary ->> 'first_ns')::bigint END",
+            persisted=True,
+        )
+    )
+    """Of the summary: when its first packet was captured, nanoseconds since 1970. None: it has no packets."""
     acks_key: Mapped[str | None]
     """Object with a row for each ACK: Parquet, clustered by connection, in capture order within each connection."""
     marks_key: Mapped[str | None]

@@ -1,4 +1,4 @@
-"""When a capture's first packet was captured, as a column: lists are sorted by it.
+"""When a capture's first packet was captured, as a column: lists are sorted by it. A capture without packets has none.
 
 PostgreSQL writes all captures anew.
 """
@@ -13,7 +13,8 @@ def upgrade() -> None:
     op.execute(
         """
         ALTER TABLE captures ADD COLUMN first_ns BIGINT
-            GENERATED ALWAYS AS ((summary ->> 'first_ns')::bigint) STORED;
+            GENERATED ALWAYS AS
+            (CASE WHEN (summary ->> 'packets')::bigint > 0 THEN (summary ->> 'first_ns')::bigint END) STORED;
         CREATE INDEX ix_captures_first_ns ON captures (team_id, first_ns, id);
         """
     )

@@ -45,7 +45,7 @@ VIEWS = {
         """
         SELECT c.team_id, t.name AS team, c.id AS capture_id, c.filename, c.tags->>'site' AS site, f.number,
             to_timestamp(f.first_ns / 1e9) AS started_at, f.kind, f.sender_algorithm, w.algorithm, w.label, w.everyone,
-            w.settings, w.finished_at, w.result->>'verdict' AS verdict,
+            w.repeat AS runs, w.settings, w.finished_at, w.result->>'verdict' AS verdict,
             (w.result->'recorded'->>'goodput_bps')::float8 AS recorded_goodput_bps,
             (w.result->'predicted'->'goodput_bps'->>'median')::float8 AS predicted_goodput_bps,
             (w.result->'predicted'->'goodput_bps'->>'low')::float8 AS predicted_goodput_bps_low,
@@ -71,6 +71,7 @@ VIEWS = {
             "algorithm": "The algorithm that it is predicted with.",
             "label": "The algorithm, followed by the options that differ from their defaults.",
             "everyone": "Do all connections that share a bottleneck with it change, too?",
+            "runs": "How many runs were asked for: a question may have been asked with several numbers.",
             "settings": "Changes of the network, by name; empty without one.",
             "finished_at": "When the prediction was done.",
             "verdict": "ok, or cannot_say.",
@@ -101,6 +102,7 @@ def upgrade() -> None:
         """
         INSERT INTO stale_days (team_id, day)
         SELECT c.team_id, unnest(a.days) FROM captures c JOIN attempts a ON a.id = c.attempt_id
+        WHERE EXISTS (SELECT FROM fairness_groups g WHERE g.attempt_id = a.id)
         EXCEPT SELECT team_id, day FROM stale_days
         """
     )

@@ -48,7 +48,9 @@ def test_pages_by_capture_time(captures: list[dict[str, Any]], client: TestClien
     times = {c["id"]: time for c, time in zip(captures, CAPTURED, strict=True)}
     with engine().begin() as database:
         for key, first_ns in times.items():
-            summary = null() if first_ns is None else {**SUMMARY, "first_ns": first_ns}
+            summary: Any = {**SUMMARY, "first_ns": first_ns}
+            if first_ns is None:  # not analysed yet, or without packets
+                summary = {**SUMMARY, "first_ns": 0, "packets": 0} if key == captures[1]["id"] else null()
             database.execute(update(Capture).where(Capture.id == uuid.UUID(key)).values(summary=summary))
     for sort in ("first_ns", "-first_ns"):
         seen: list[str] = []

@@ -97,8 +97,8 @@ def test_the_view_of_whatifs_has_those_that_are_done(predicted: str, rows: All, 
     (found,) = reader.execute(query, [row["capture_id"], row["number"]]).fetchall()
     shared = ("filename", "kind", "sender_algorithm")
     assert {n: found[n] for n in shared} == {n: row[n] for n in shared}
-    assert (found["site"], found["label"], found["everyone"], found["verdict"]) == (
-        row["tags"].get("site"), "tccc", False, "ok",
+    assert (found["site"], found["label"], found["everyone"], found["runs"], found["verdict"]) == (
+        row["tags"].get("site"), "tccc", False, 5, "ok",
     )  # fmt: skip
     assert (found["recorded_goodput_bps"], found["predicted_goodput_bps"], found["gain"]) == (2e6, 3e6, 1.5)
     assert (found["predicted_goodput_bps_low"], found["predicted_goodput_bps_high"]) == (2.5e6, 3.5e6)
