@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.concurrency import run_in_threadpool
 
@@ -45,8 +47,18 @@ _DELETED = problem("Retention has deleted the series; a replay of the connection
 _REFUSED = problem("Retention has deleted the stored copy of the capture, which this would be read from.")
 _GONE = "the series of this connection are missing in the object store"
 
+
+def _check_sort(given: str) -> str:
+    """Says what there is, in one sentence; two alternatives that refuse would say it in two."""
+    if given not in search.SORTS and not re.search(search.TAG_PATTERN, given):
+        known = ", ".join(f"'{name}'" for name in search.SORTS)
+        raise PydanticCustomError("sort", "Input should be {known}, 'tag:KEY' or '-tag:KEY'", {"known": known})
+    return given
+
+
 Sort: TypeAlias = Annotated[  # type: ignore[valid-type]
     Literal[tuple(search.SORTS)] | Annotated[str, Field(pattern=search.TAG_PATTERN)],
+    BeforeValidator(_check_sort),
     Query(
         description="The column to sort by; - before it: descending. `marks` is the number of findings, `tag:KEY` the"
         " value of a tag. Missing values are last."
