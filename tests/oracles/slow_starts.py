@@ -64,6 +64,9 @@ class Css(Lia):
         "others": "test_joins",
         "self.above(self.con, after, LOGARITHM)": "test_joins",
         "after": "test_leave",
+        # Of tccc+ alone, whose paths have verdicts.
+        "r not in self.apart": "test_who_shares_with_nobody_does_not_count_for_the_others",
+        "r in self.apart": "test_who_shares_with_nobody_does_not_count_for_the_others",
     }
 
     con: Fraction = STATIC
