@@ -29,9 +29,27 @@ def stack(services: Services) -> Iterator[Services]:
                 stop_process(process)
 
 
-def _note(page: Page, message: ConsoleMessage) -> None:
-    if message.type == "error":
-        page.troubles.append(f"{message.text} {message.location['url']}")  # type: ignore[attr-defined]
+def troubles_of(page: Page) -> list[str]:
+    """What goes wrong on the page from now on: its errors, and the browser's log of refused requests.
+
+    A page may ask for what somebody deleted a moment ago, before the deletion's event reaches it. So a 404 of what was
+    there before is no trouble."""
+    troubles: list[str] = []
+    there: set[str] = set()
+
+    def address(url: str) -> str:
+        return url.partition("?")[0]
+
+    def note(message: ConsoleMessage) -> None:
+        url = message.location["url"]
+        deleted = "status of 404" in message.text and address(url) in there
+        if message.type == "error" and not deleted:
+            troubles.append(f"{message.text} {url}")
+
+    page.on("response", lambda r: there.add(address(r.url)) if r.ok else None)
+    page.on("pageerror", lambda e: troubles.append(str(e)))
+    page.on("console", note)
+    return troubles
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +60,6 @@ def page(stack: Services) -> Iterator[Page]:
         page = browser.new_page(viewport={"width": 1300, "height": 980})
         page.set_default_timeout(30_000)
         expect.set_options(timeout=30_000)  # it has a limit of its own
-        page.troubles = []  # type: ignore[attr-defined]
-        page.on("pageerror", lambda e: page.troubles.append(str(e)))  # type: ignore[attr-defined]
-        page.on("console", lambda m: _note(page, m))
+        page.troubles = troubles_of(page)  # type: ignore[attr-defined]
         yield page
         browser.close()

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from deploy.run import Services, stop_process, wait_for
+from tests.acceptance.conftest import troubles_of
 from tests.acceptance.test_page import asked
 from tests.acceptance.test_stack import get
 from tests.acceptance.test_whatifs import analysed, post
@@ -87,9 +88,7 @@ def test_what_waits_does_not_block_the_page(stack: Services, team: tuple[str, st
 def test_what_others_do_is_shown(stack: Services, team: tuple[str, str], tabs: BrowserContext) -> None:
     token, connection = team
     page = tabs.pages[0]
-    troubles: list[str] = []
-    page.on("pageerror", lambda e: troubles.append(str(e)))
-    page.on("console", lambda m: troubles.append(f"{m.text} {m.location['url']}") if m.type == "error" else None)
+    troubles = troubles_of(page)
     expect(page.get_by_test_id("capture").first).to_be_visible()
     there = page.get_by_test_id("capture").count()
     body = (CAPTURES / "mptcp-two-subflows.pcap").read_bytes()
