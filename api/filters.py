@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
-from sqlalchemy import ColumnElement, Text, and_, cast, exists, func, not_, or_, select
+from sqlalchemy import ColumnElement, Integer, Text, and_, any_, cast, func, not_, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY, INET
 
 from api.errors import BadRequest
@@ -22,7 +22,7 @@ from api.measured import Name as Measure
 from api.measured import has_value
 from api.schemas import Schema
 from store import facts
-from store.models import Capture, ConnectionFact, QualityRecord, Subflow, Verdict
+from store.models import Capture, ConnectionFact, QualityRecord, Verdict
 
 SEVERAL_MAX = 16
 """Values of one filter."""
@@ -42,7 +42,7 @@ Network = Annotated[str, Field(max_length=64), AfterValidator(_network)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(min_length=1, max_length=60)]
 Pair = Annotated[str, Field(max_length=200)]
-Integer = Annotated[int | None, Field(ge=0, le=_INTEGER_MAX)]
+Size = Annotated[int | None, Field(ge=0, le=_INTEGER_MAX)]
 Count = Annotated[int | None, Field(ge=0, le=_COUNT_MAX)]
 Number = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
 Several: Any = Field(default_factory=list, max_length=SEVERAL_MAX)
@@ -102,9 +102,9 @@ class ConnectionFilters(Schema):
     measured: list[Measure] = Several
     """Measures of /v1/aggregates: the connection has a value of each of them, reliable or not, or is a member of a
     group that has."""
-    bytes_min: Integer = None
+    bytes_min: Size = None
     """Least bytes of data."""
-    bytes_max: Integer = None
+    bytes_max: Size = None
     """Most bytes of data."""
     duration_s_min: Number = None
     """Least seconds from the first packet to the last."""
@@ -114,9 +114,9 @@ class ConnectionFilters(Schema):
     """Least seconds from the first data to its last acknowledgment."""
     completion_s_max: Number = None
     """Most seconds from the first data to its last acknowledgment."""
-    rtt_us_min: Integer = None
+    rtt_us_min: Size = None
     """Least median RTT of the main subflow, microseconds."""
-    rtt_us_max: Integer = None
+    rtt_us_max: Size = None
     """Most median RTT of the main subflow, microseconds."""
     rtt_inflation_min: Number = None
     """Least ratio of the main subflow's median RTT to its smallest."""
@@ -260,9 +260,10 @@ def of_connections(wanted: Filters, *, times: bool = True) -> list[ColumnElement
     conditions += [has_value(name, reliable=True) for name in wanted.reliable]
     conditions += [has_value(name, reliable=False) for name in wanted.measured]
     if wanted.address:
-        conditions.append(_of_subflows(lambda row: or_(*(_within(row, network) for network in wanted.address))))
+        conditions.append(or_(*(_has_address(network) for network in wanted.address)))
     if wanted.port:
-        conditions.append(_of_subflows(lambda row: or_(row.sport.in_(wanted.port), row.dport.in_(wanted.port))))
+        of_any = fact.ports.overlap(cast(wanted.port, ARRAY(Integer)))
+        conditions.append(or_(fact.sport.in_(wanted.port), fact.dport.in_(wanted.port), of_any))
     return conditions
 
 
@@ -279,18 +280,10 @@ def _is_in(address: Any, network: str) -> ColumnElement[bool]:
     return found
 
 
-def _within(row: Any, network: str) -> ColumnElement[bool]:
-    return or_(_is_in(row.src, network), _is_in(row.dst, network))
-
-
-def _of_subflows(condition: Callable[[Any], ColumnElement[bool]]) -> ColumnElement[bool]:
-    """Holds for the main subflow, which the facts have, or for another one."""
-    of_connection = (
-        Subflow.attempt_id == ConnectionFact.attempt_id,
-        Subflow.connection_number == ConnectionFact.number,
-    )
-    others = exists().where(*of_connection, condition(Subflow)).correlate(ConnectionFact)
-    return or_(condition(ConnectionFact), and_(ConnectionFact.subflow_count > 1, others))
+def _has_address(network: str) -> ColumnElement[bool]:
+    """Is an end of a subflow in the network?"""
+    of_any = cast(network, INET).op(">>=", is_comparison=True)(any_(ConnectionFact.addresses))
+    return or_(_is_in(ConnectionFact.src, network), _is_in(ConnectionFact.dst, network), of_any)
 
 
 def nanoseconds(time: datetime) -> int:

@@ -166,13 +166,16 @@ STALE = {
 def generate(owner_address: str, captures: int, each: int) -> None:
     from migrations.versions import __path__ as versions
 
-    backfill = next(Path(versions[0]).glob("0017_*.py")).read_text().split('BACKFILL = """')[1].split('"""')[0]
+    backfills = [
+        next(Path(versions[0]).glob(f"{number}_*.py")).read_text().split('BACKFILL = """')[1].split('"""')[0]
+        for number in ("0017", "0034")
+    ]
     with psycopg.connect(owner_address, autocommit=True) as database:
         numbers = {"CAPTURES": captures, "EACH": each, "LARGEST": captures - 1, "MANY": MANY}
         script = GENERATE
         for name, number in numbers.items():
             script = script.replace(name, str(number))
-        for statement in f"{script};{backfill}".split(";"):
+        for statement in ";".join((script, *backfills)).split(";"):
             if statement.strip():
                 database.execute(statement)  # type: ignore[arg-type]
         database.execute("DROP TABLE drawn")

@@ -503,6 +503,10 @@ class ConnectionFact(Base):
     sender_algorithm: Mapped[str]
     src: Mapped[Any] = mapped_column(INET)
     dst: Mapped[Any] = mapped_column(INET)
+    addresses: Mapped[list[Any] | None] = mapped_column(ARRAY(INET))
+    """Of both ends of all subflows, each once, ascending. None: there is one subflow, whose ends are `src` and `dst`."""
+    ports: Mapped[list[int] | None] = mapped_column(ARRAY(Integer))
+    """As `addresses`."""
     mean_windows: Mapped[list[float] | None] = mapped_column(ARRAY(REAL))
     """Sum over the subflows of the mean cwnd in segments under each of the attempt's algorithms; NaN for one without
     rows, None where none has any."""

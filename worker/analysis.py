@@ -6,6 +6,7 @@ The rows are written under an attempt in many transactions; one more transaction
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -195,11 +196,16 @@ def _facts(
     """The columns of `models.ConnectionFact`, from those of connections and subflows."""
     main = table.main_subflows
     of_main = {name: subflows[name].take(main) for name in ("src", "dst", "sport", "dport", "sender_algorithm")}
+    of_all = {
+        "addresses": _of_both_ends(table, subflows["src"], subflows["dst"], _as_inet),
+        "ports": _of_both_ends(table, subflows["sport"], subflows["dport"], int),
+    }
     packets = table.sums(subflows["packets"].values)
     lasted_ns = connections["last_ns"].values - connections["first_ns"].values
     facts = {
         **{name: connections[name] for name in _SHARED_WITH_FACTS},
         **of_main,
+        **of_all,
         "team_id": Column(np.broadcast_to(np.frombuffer(team_id.bytes, np.uint8), (len(table), 16))),
         "duration_s": Column(lasted_ns / 1e9),
         "retransmission_rate": Column(
@@ -215,6 +221,24 @@ def _facts(
         total = np.where(unknown, np.nan, table.sums(np.nan_to_num(means)))
         facts["mean_windows"] = Column(total, np.asarray(unknown.all(axis=1)))
     return facts
+
+
+def _of_both_ends(table: ConnectionTable, src: Column, dst: Column, order: Callable[[Any], Any]) -> Column:
+    """For each connection of several subflows the values of both columns, each once, in this order; else None."""
+    codes = np.zeros(len(table), np.uint32)
+    texts: list[Any] = [None]
+    ends = np.cumsum(table.counts, dtype=np.int64)
+    for place in np.flatnonzero(table.counts > 1).tolist():
+        its = np.arange(ends[place] - table.counts[place], ends[place])
+        codes[place] = len(texts)
+        texts.append(sorted({*src.take(its).tolist(), *dst.take(its).tolist()}, key=order))
+    return Column(codes, texts=texts)
+
+
+def _as_inet(address: str) -> tuple[int, bytes]:
+    """What PostgreSQL sorts addresses by."""
+    found = ipaddress.ip_address(address)
+    return found.version, found.packed
 
 
 def _first_violations(

@@ -6,6 +6,7 @@ sent where not all are, so that no Python object is made for a row.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import struct
 from collections import deque
@@ -40,7 +41,7 @@ _AHEAD = 4
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
-_FLOAT4_OID, _FLOAT8_OID, _VARCHAR_OID = 700, 701, 1043
+_FLOAT4_OID, _FLOAT8_OID, _VARCHAR_OID, _INT4_OID, _INET_OID = 700, 701, 1043, 23, 869
 _INET4, _INET6 = bytes((2, 32, 0, 4)), bytes((3, 128, 0, 16))
 """Family, bits of the mask, not a network, bytes of the address."""
 
@@ -171,14 +172,23 @@ def _text(value: Any, kind: TypeEngine[Any]) -> bytes | None:
     if isinstance(kind, String):
         return str(value).encode()
     if isinstance(kind, ARRAY) and isinstance(kind.item_type, String):
-        return _text_array([str(v).encode() for v in value])
+        return _array(_VARCHAR_OID, [str(v).encode() for v in value])
+    if isinstance(kind, ARRAY) and isinstance(kind.item_type, INET):
+        return _array(_INET_OID, [_inet(v) for v in value])
+    if isinstance(kind, ARRAY) and isinstance(kind.item_type, Integer):
+        return _array(_INT4_OID, [struct.pack(">i", v) for v in value])
     raise TypeError(f"a text for a column of type {kind}")
 
 
-def _text_array(values: Sequence[bytes]) -> bytes:
-    """An array of varchar in one dimension, without NULLs, that begins at 1; without values it has no dimension."""
-    head = struct.pack(">iiI", bool(values), 0, _VARCHAR_OID) + (struct.pack(">ii", len(values), 1) if values else b"")
+def _array(oid: int, values: Sequence[bytes]) -> bytes:
+    """An array in one dimension, without NULLs, that begins at 1; without values it has no dimension."""
+    head = struct.pack(">iiI", bool(values), 0, oid) + (struct.pack(">ii", len(values), 1) if values else b"")
     return head + b"".join(struct.pack(">i", len(v)) + v for v in values)
+
+
+def _inet(address: str) -> bytes:
+    found = ipaddress.ip_address(address)
+    return (_INET4 if found.version == 4 else _INET6) + found.packed
 
 
 def _addresses(addresses: Bytes, family: npt.NDArray[Any]) -> Field:

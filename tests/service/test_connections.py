@@ -353,10 +353,13 @@ def test_tags_and_notes_are_changed(rows: All, client: TestClient) -> None:
 
 
 def test_what_was_stored_before_gets_the_same_facts(rows: All, services: object) -> None:
-    """The migration makes the rows that the worker copies."""
+    """Migrations make the rows that the worker copies."""
     from store.database import engine
 
-    backfill = importlib.import_module("migrations.versions.0017_connection_facts").BACKFILL
+    backfills = [
+        importlib.import_module(f"migrations.versions.{name}").BACKFILL
+        for name in ("0017_connection_facts", "0034_all_ends")
+    ]
     every = text(
         "SELECT * FROM connection_facts WHERE attempt_id IN (SELECT attempt_id FROM captures WHERE id = ANY(:captures))"
         " ORDER BY attempt_id, number"
@@ -365,11 +368,13 @@ def test_what_was_stored_before_gets_the_same_facts(rows: All, services: object)
     with engine().connect() as database:
         copied = [dict(r) for r in database.execute(every).mappings()]
         database.execute(text("DELETE FROM connection_facts"))
-        database.execute(text(backfill))
+        for backfill in backfills:
+            database.execute(text(backfill))
         made = [dict(r) for r in database.execute(every).mappings()]
         database.rollback()
     assert len(copied) == len(made) == len(rows)
     assert any(len(r["mean_windows"] or ()) == 5 for r in made)
+    assert any(len(r["addresses"] or ()) == 4 for r in made)
     for one, other_one in zip(copied, made, strict=True):
         assert [one[n] for n in names] == [other_one[n] for n in names]
         for name in one:
