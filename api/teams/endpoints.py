@@ -3,11 +3,10 @@ from __future__ import annotations
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
 from api import exports, retention
-from api.audit import Action
 from api.bodies import Route
 from api.errors import NotFound, problem
 from api.pages import Cursor, Limit, Page
@@ -15,6 +14,7 @@ from api.security import Admin, Caller, Reader, Session
 from api.teams import service
 from api.teams.schemas import (
     AuditEventOut,
+    AuditFilters,
     DueOut,
     MemberChange,
     MemberIn,
@@ -191,14 +191,13 @@ async def audit_events(
     session: Session,
     caller: Admin,
     team_id: uuid.UUID,
+    wanted: Annotated[AuditFilters, Depends()],
     cursor: Cursor = None,
     limit: Limit = 50,
-    action: Action | None = None,
-    member: Annotated[str | None, Query(description="events of members with this name")] = None,
 ) -> Page[AuditEventOut]:
     """What members did, the latest first. Who looks at the same thing within an hour is noted once."""
     _own(caller, team_id)
-    return await service.audit_events(session, caller, cursor=cursor, limit=limit, action=action, member=member)
+    return await service.audit_events(session, caller, cursor=cursor, limit=limit, wanted=wanted)
 
 
 _AUDIT_COLUMNS = exports.columns_of(AuditEventOut)
@@ -211,8 +210,7 @@ async def export_audit_events(
     caller: Admin,
     team_id: uuid.UUID,
     suffix: exports.Suffix,
-    action: Action | None = None,
-    member: Annotated[str | None, Query(description="events of members with this name")] = None,
+    wanted: Annotated[AuditFilters, Depends()],
     limit: exports.Most = None,
 ) -> StreamingResponse:
     """What members did, the latest first, as a file."""
@@ -223,8 +221,6 @@ async def export_audit_events(
         suffix,
         exports.Table("audit", _AUDIT_COLUMNS, request.url.query),
         None,
-        lambda s, cursor, size: service.audit_events(
-            s, caller, cursor=cursor, limit=size, action=action, member=member
-        ),
+        lambda s, cursor, size: service.audit_events(s, caller, cursor=cursor, limit=size, wanted=wanted),
         limit,
     )

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+from fastapi import Query
 from pydantic import AwareDatetime, Field
 
 from api.audit import Action
@@ -179,6 +181,16 @@ class TokenIn(Wanted):
 class TokenMade(TokenOut):
     token: str
     """The token itself, which is shown only in this answer."""
+
+
+@dataclass(frozen=True)
+class AuditFilters:
+    """Query parameters that choose events of the log; all hold together."""
+
+    action: Action | None = None
+    member: Annotated[str | None, Query(description="Only events of members with this name.")] = None
+    since: Annotated[AwareDatetime | None, Query(description="Only events of this time or later (RFC 3339).")] = None
+    until: Annotated[AwareDatetime | None, Query(description="Only events before this time (RFC 3339).")] = None
 
 
 class AuditEventOut(Schema):

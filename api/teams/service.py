@@ -8,12 +8,12 @@ from sqlalchemy import ColumnElement, Select, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import audit, limits
-from api.audit import Action
 from api.errors import Conflict, NotFound, Unprocessable
 from api.pages import Keyset, Page
 from api.security import Caller
 from api.teams.schemas import (
     AuditEventOut,
+    AuditFilters,
     MemberChange,
     MemberIn,
     MemberOut,
@@ -211,14 +211,18 @@ async def revoke_token(session: AsyncSession, caller: Caller, token_id: uuid.UUI
 
 
 async def audit_events(
-    session: AsyncSession, caller: Caller, *, cursor: str | None, limit: int, action: Action | None, member: str | None
+    session: AsyncSession, caller: Caller, *, cursor: str | None, limit: int, wanted: AuditFilters
 ) -> Page[AuditEventOut]:
     """Raises BadRequest."""
     query = select(AuditEvent).where(AuditEvent.team_id == caller.team_id)
-    if action is not None:
-        query = query.where(AuditEvent.action == action)
-    if member is not None:
-        query = query.where(AuditEvent.member == member)
+    if wanted.action is not None:
+        query = query.where(AuditEvent.action == wanted.action)
+    if wanted.member is not None:
+        query = query.where(AuditEvent.member == wanted.member)
+    if wanted.since is not None:
+        query = query.where(AuditEvent.at >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(AuditEvent.at < wanted.until)
     return await _NEWEST_FIRST.page(
         session, query, cursor, limit, lambda row: AuditEventOut.model_validate(row.AuditEvent)
     )

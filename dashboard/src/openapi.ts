@@ -18705,8 +18705,12 @@ export interface operations {
                 limit?: number;
                 /** @description The action's name in the specification. */
                 action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "read_segments" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
-                /** @description events of members with this name */
+                /** @description Only events of members with this name. */
                 member?: string | null;
+                /** @description Only events of this time or later (RFC 3339). */
+                since?: string | null;
+                /** @description Only events before this time (RFC 3339). */
+                until?: string | null;
             };
             header?: never;
             path: {
@@ -18812,12 +18816,16 @@ export interface operations {
     export_audit_events_v1_teams__team_id__audit__suffix__get: {
         parameters: {
             query?: {
-                /** @description The action's name in the specification. */
-                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "read_segments" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
-                /** @description events of members with this name */
-                member?: string | null;
                 /** @description The most rows; without it, all. */
                 limit?: number | null;
+                /** @description The action's name in the specification. */
+                action?: ("upload" | "see" | "export" | "delete" | "change" | "retry" | "replay" | "read_segments" | "predict" | "check" | "sign_in" | "sign_out" | "change_settings" | "add_member" | "change_member" | "remove_member" | "make_token" | "revoke_token") | null;
+                /** @description Only events of members with this name. */
+                member?: string | null;
+                /** @description Only events of this time or later (RFC 3339). */
+                since?: string | null;
+                /** @description Only events before this time (RFC 3339). */
+                until?: string | null;
             };
             header?: never;
             path: {

@@ -206,7 +206,12 @@ def test_the_log_tells_who_did_what(client: TestClient, client_for: Client, run_
     assert (newest["delete"]["object_id"], newest["delete"]["token_id"]) == (capture["id"], made["id"])
     assert made["token"] not in json.dumps(newest)
     assert [e["action"] for e in events(client, member="test", action="see")] == ["see"]
+    told = [(e["at"], e["action"]) for e in events(client)]
+    begin, end = told[6][0], told[2][0]
+    chosen = [(at, action) for at, action in told if begin <= at < end]
+    assert [(e["at"], e["action"]) for e in events(client, since=begin, until=end)] == chosen == told[3:7]
     assert_problem(client.get(f"{team_url(client)}/audit", params={"action": "x"}), 422, "")
+    assert_problem(client.get(f"{team_url(client)}/audit", params={"since": "2026-11-23T10:00:00"}), 422, "since")
 
 
 def test_the_log_has_pages(client: TestClient) -> None:
