@@ -179,6 +179,7 @@ def generate(owner_address: str, captures: int, each: int) -> None:
             if statement.strip():
                 database.execute(statement)  # type: ignore[arg-type]
         database.execute("DROP TABLE drawn")
+        database.execute("VACUUM (FULL) connection_facts")  # which the worker writes once
         database.execute("VACUUM (ANALYZE)")
 
 

@@ -504,7 +504,7 @@ class ConnectionFact(Base):
     src: Mapped[Any] = mapped_column(INET)
     dst: Mapped[Any] = mapped_column(INET)
     addresses: Mapped[list[Any] | None] = mapped_column(ARRAY(INET))
-    """Of both ends of all subflows, each once, ascending. None: there is one subflow, whose ends are `src` and `dst`."""
+    """Of both ends of all subflows, each once, ascending. None: there is one subflow, with `src` and `dst`."""
     ports: Mapped[list[int] | None] = mapped_column(ARRAY(Integer))
     """As `addresses`."""
     mean_windows: Mapped[list[float] | None] = mapped_column(ARRAY(REAL))
