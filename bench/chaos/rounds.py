@@ -79,8 +79,8 @@ def run(
     with _world() as world:
         world.uploads.start()
         world.questions.start()
-        until(lambda: "done" in world.uploads.accepted.values(), 60, "the first capture is analysed")
-        until(lambda: world.questions.count("done") > 0, 60, "the first what-if is answered")
+        until(lambda: "done" in world.uploads.accepted.values(), 300, "the first capture is analysed")
+        until(lambda: world.questions.count("done") > 0, 300, "the first what-if is answered")
         before = _memory(world)
         began = time.monotonic()
         turns = 0

@@ -33,7 +33,7 @@ def troubles_of(page: Page) -> list[str]:
     """What goes wrong on the page from now on: its errors, and the browser's log of refused requests.
 
     A page may ask for what somebody deleted a moment ago, before the deletion's event reaches it. So a 404 of what was
-    there before is no trouble."""
+    there before is no trouble. Nor is an answer of a server that is busy: the page asks again by itself."""
     troubles: list[str] = []
     there: set[str] = set()
 
@@ -43,7 +43,8 @@ def troubles_of(page: Page) -> list[str]:
     def note(message: ConsoleMessage) -> None:
         url = message.location["url"]
         deleted = "status of 404" in message.text and address(url) in there
-        if message.type == "error" and not deleted:
+        busy = "status of 429" in message.text or "status of 503" in message.text
+        if message.type == "error" and not deleted and not busy:
             troubles.append(f"{message.text} {url}")
 
     page.on("response", lambda r: there.add(address(r.url)) if r.ok else None)

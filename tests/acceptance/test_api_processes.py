@@ -338,13 +338,13 @@ def test_a_resumable_upload_whose_process_is_killed(api: Services, token: str) -
     )
     with socket.create_connection((api.host, api.port)) as connection:
         connection.sendall(head.encode() + content[: STEP_BYTES * 5 // 4])
-        wait_for("the first step", lambda: begun.get_offset() >= STEP_BYTES)
+        wait_for("the first step", lambda: begun.get_offset() > 0)
         (file,) = set(folder.iterdir()) - known
         os.kill(holder(api, file), signal.SIGKILL)
         with suppress(ConnectionResetError):
             assert connection.recv(1) == b""
     on = tus(api, token).uploader(file_stream=io.BytesIO(content), url=begun.url, chunk_size=4 << 20)
-    assert STEP_BYTES <= on.offset < STEP_BYTES * 5 // 4
+    assert 0 < on.offset <= STEP_BYTES * 5 // 4
     on.upload()
     capture = ask(api, urllib.parse.urlsplit(begun.url).path, **bearer(token))[1]["capture"]
     assert capture["sha256"] == hashlib.sha256(content).hexdigest()

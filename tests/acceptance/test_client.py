@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +14,7 @@ import pytest
 from deploy.run import Services
 from rewindow.cli import main
 from rewindow.client import tables
+from tests.acceptance.test_stack import get
 from tests.conftest import CAPTURES, make_token
 
 NAMES = ("mptcp-ecn.pcap", "mptcp-recurrences.pcap")
@@ -43,12 +42,6 @@ def rewindow(
         return status, *capfd.readouterr()
 
     return run
-
-
-def get(stack: Services, token: str, path: str) -> Any:
-    request = urllib.request.Request(stack.address + path, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=10) as response:
-        return json.load(response)
 
 
 def test_captures_that_are_there_already_are_told(rewindow: Rewindow, team: str) -> None:

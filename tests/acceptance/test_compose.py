@@ -45,7 +45,7 @@ def healthy(name: str, environment: dict[str, str], there: str, here: str) -> bo
     command = command.replace(there, here)
     done = subprocess.run(
         ["sh", "-c", command], cwd=CHECKOUT, env={**environment, "PATH": f"{BIN}:{os.environ['PATH']}"},
-        capture_output=True, timeout=60,
+        capture_output=True, timeout=180,
     )  # fmt: skip
     return done.returncode == 0
 
@@ -165,7 +165,7 @@ def test_images_of_others_can_be_pinned_by_digest() -> None:
 def test_a_worker_that_hangs_is_unhealthy(stack: Services) -> None:
     name = f"worker-{os.getpid()}@{socket.gethostname()}"
     names = ("celery@$(hostname)", name)
-    assert healthy("worker", stack.environment, *names)
+    wait_for("the worker", lambda: healthy("worker", stack.environment, *names))
     worker = stack.processes["worker"]
     os.kill(worker.pid, signal.SIGSTOP)
     try:

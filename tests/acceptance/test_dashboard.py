@@ -19,8 +19,8 @@ from deploy.run import CHECKOUT, Services, stop_process, wait_for
 from rewindow.conformance import step_logs
 from tests.conftest import CAPTURES, steps_taken
 
-TLC_MS = 30_000
-"""Java alone takes seconds to start."""
+TLC_MS = 120_000
+"""Java alone takes seconds to start, and there may be others that use the machine."""
 SCREENSHOTS = Path(os.environ.get("REWINDOW_SCREENSHOTS", CHECKOUT / "build" / "screenshots"))
 
 

@@ -10,14 +10,16 @@ import json
 import os
 import re
 import urllib.request
+from contextlib import suppress
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
 from deploy.run import CHECKOUT, Services
 from tests.acceptance.test_dashboard import SCREENSHOTS
+from tests.acceptance.test_stack import answered
 from tests.acceptance.test_whatifs import SIMULATED_MS, analysed, post
 
 AXE = CHECKOUT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
@@ -35,6 +37,8 @@ FILES = {
     "captures-page": {"captures"},
 }
 """What each page offers as files."""
+BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+"""By how many pixels the page is wider than the window."""
 COMPRESSED_BYTES_MAX = 170_000
 """Of script and style of the dashboard's page."""
 
@@ -74,8 +78,9 @@ def hold(page: Page, name: str, title: str) -> None:
         expect(page.locator("html")).to_have_attribute("data-colours", colours)
         for width in (1280, 400):
             page.set_viewport_size({"width": width, "height": 900})
-            page.evaluate("() => new Promise(requestAnimationFrame)")
-            beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            with suppress(TimeoutError):  # charts follow the window a frame later
+                page.wait_for_function(f"() => {BEYOND} <= 0", timeout=10_000)
+            beyond = page.evaluate(BEYOND)
             if "REWINDOW_SCREENSHOTS" in os.environ:
                 page.screenshot(path=SCREENSHOTS / f"{name}-{colours}-{width}.png", full_page=True)
             assert beyond <= 0, f"{name} is {beyond} pixels wider than {width}"
@@ -136,7 +141,7 @@ def test_script_and_style_are_sent_compressed(stack: Services) -> None:
     for path in (CHECKOUT / "dashboard" / "dist" / "assets").glob("index-*"):
         headers = {"Accept-Encoding": "gzip", "Cookie": "rewindow_session=x"}
         request = urllib.request.Request(f"{stack.address}/assets/{path.name}", headers=headers)
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with answered(request) as response:
             assert response.headers["Content-Encoding"] == "gzip"
             assert gzip.decompress(response.read()) == path.read_bytes()
 

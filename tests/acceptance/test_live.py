@@ -165,6 +165,7 @@ def test_a_member_who_was_removed_sees_nothing_more(
     theirs = asked(stack, token, f"/v1/teams/{mine}/tokens", json.dumps(made).encode())["token"]
     page = tabs.pages[0]
     page.get_by_role("button", name="sign out").click()
+    expect(page.get_by_test_id("token")).to_be_visible()
     sign_in(page, stack, "/captures", theirs)
     expect(page.get_by_test_id("capture").first).to_be_visible()
     expect(page.get_by_role("checkbox")).to_have_count(0)  # a viewer can do nothing with what is chosen
@@ -182,7 +183,7 @@ def test_a_tab_that_nobody_looks_at_takes_no_part(stack: Services, team: tuple[s
     page.goto(f"{stack.address}/captures")
     expect(page.get_by_test_id("capture").first).to_be_visible()
     there = page.get_by_test_id("capture").count()
-    wait_for("the stream", lambda: len(asked_for) == 1)
+    wait_for("the stream", lambda: bool(page.evaluate("true")) and len(asked_for) == 1)
 
     def become(state: str) -> None:
         page.evaluate(
@@ -197,4 +198,4 @@ def test_a_tab_that_nobody_looks_at_takes_no_part(stack: Services, team: tuple[s
     post(stack, token, "/v1/captures?filename=meanwhile.pcap", b"meanwhile", "application/vnd.tcpdump.pcap")
     become("visible")
     expect(page.get_by_test_id("capture")).to_have_count(there + 1)
-    assert len(asked_for) == 2
+    wait_for("a stream again", lambda: bool(page.evaluate("true")) and len(asked_for) == 2)

@@ -9,7 +9,7 @@ import urllib.request
 from typing import Any
 
 from deploy.run import Services, alive, wait_for
-from tests.acceptance.test_stack import get
+from tests.acceptance.test_stack import answered, get
 from tests.conftest import CAPTURES, steps_taken
 from tests.processes import tlc_below
 
@@ -21,7 +21,7 @@ def post(stack: Services, token: str, path: str, body: Any = None) -> Any:
         stack.address + path, data=json.dumps(body).encode(), method="POST",
         headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
     )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with answered(request) as response:
         return json.load(response)
 
 
@@ -49,7 +49,7 @@ def test_a_connection_is_followed_also_after_kill(stack: Services, token: str) -
         f"{stack.address}/v1/captures?filename=long.pcap", data=(CAPTURES / "mptcp-three-subflows.pcap").read_bytes(),
         headers={"Authorization": f"Bearer {token}", "Content-Type": "application/vnd.tcpdump.pcap"},
     )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with answered(request) as response:
         capture = f"/v1/captures/{json.load(response)['id']}"
     wait_for("the capture", lambda: get(stack, token, capture)["state"] == "done")
     followed = get(stack, token, f"{capture}/connections")["items"][1]
@@ -88,7 +88,7 @@ def test_cancel_kills_tlc(stack: Services, token: str) -> None:
     capture = urllib.request.Request(
         f"{stack.address}/v1/captures", data=bytes(24), headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(capture, timeout=10) as response:
+    with answered(capture) as response:
         uploaded = json.load(response)["id"]
     wait_for("a capture beside it", lambda: get(stack, token, f"/v1/captures/{uploaded}")["state"] == "failed")
     assert get(stack, token, url)["state"] == "running"
