@@ -75,6 +75,20 @@ export function gathered(read: () => Promise<unknown>, pause = 500): () => void 
   };
 }
 
+// For reads of one thing that may run at the same time, whose answers come in any order. Called when a read begins; what it returns
+// says, when the answer is there, whether to take it: not if a read that began later was answered before.
+export function inOrder(): () => () => boolean {
+  let begun = 0;
+  let taken = 0;
+  return () => {
+    const mine = ++begun;
+    return () => {
+      taken = Math.max(taken, mine);
+      return taken === mine;
+    };
+  };
+}
+
 // from: where the team's events were when the page began to read.
 export function begin(from: string) {
   isSignedIn = true;

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Route, expect
+from playwright.sync_api import APIResponse, BrowserContext, Page, Route, expect
 
 from deploy.run import Services, stop_process, wait_for
 from tests.acceptance.conftest import troubles_of
@@ -150,6 +150,34 @@ def test_a_page_that_was_left_reads_nothing_more(stack: Services, team: tuple[st
     page.reload()
     expect(page.get_by_test_id("capture").first).to_be_visible()
     assert asked_for == []
+
+
+def test_an_older_answer_replaces_no_newer_one(stack: Services, team: tuple[str, str], tabs: BrowserContext) -> None:
+    token, _ = team
+    page = tabs.pages[0]
+    body = b"answered late"
+    capture = post(stack, token, "/v1/captures?filename=late.pcap", body, "application/vnd.tcpdump.pcap")["id"]
+    wait_for("the analysis", lambda: get(stack, token, f"/v1/captures/{capture}")["state"] == "failed")
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route(f"**/v1/captures/{capture}", hold_first)
+    page.goto(f"{stack.address}/captures/{capture}")
+    wait_for("the first answer", lambda: bool(page.evaluate("true") and held))
+    asked(stack, token, f"/v1/captures/{capture}", json.dumps({"add_tags": {"site": "bergen"}}).encode(), "PATCH")
+    tag = page.get_by_text("site=bergen")
+    expect(tag).to_be_visible()
+    ((route, answer),) = held
+    with page.expect_event("requestfinished", lambda r: r.url.endswith(capture)):
+        route.fulfill(response=answer)
+    page.evaluate("new Promise((resolve) => requestAnimationFrame(resolve))")
+    assert tag.is_visible()
+    asked(stack, token, f"/v1/captures/{capture}", None, "DELETE")
 
 
 def test_a_member_who_was_removed_sees_nothing_more(

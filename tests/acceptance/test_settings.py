@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from sqlalchemy import text, update
 
 from deploy.run import Services, wait_for
@@ -76,6 +76,27 @@ def test_an_owner_decides(stack: Services, owner: str, page: Page) -> None:
     expect(page.get_by_test_id("token-row")).to_have_count(1)
     page.goto(stack.address + "/captures")
     expect(page.get_by_test_id("file")).to_have_count(1)
+
+
+def test_the_log_has_what_was_chosen_last(stack: Services, owner: str, page: Page) -> None:
+    """Whichever answer comes first."""
+    sign_in(stack, page, owner)
+    events = page.get_by_test_id("event")
+    uploads = page.locator("[data-testid=event][data-action=upload]")
+    expect(events.first).to_be_visible()
+    held: list[Route] = []
+    page.route("**/audit?action=upload*", lambda route: held.append(route))
+    page.get_by_test_id("log-action").select_option("upload")
+    wait_for("the first question", lambda: bool(page.evaluate("true") and held))
+    page.get_by_test_id("log-action").select_option("sign_in")
+    expect(page.locator("[data-testid=event]:not([data-action=sign_in])")).to_have_count(0)
+    with page.expect_event("requestfinished", lambda r: "action=upload" in r.url):
+        held[0].continue_()
+    page.evaluate("new Promise((resolve) => requestAnimationFrame(resolve))")
+    assert (events.count() > 0, uploads.count()) == (True, 0)
+    page.unroute_all()
+    page.get_by_test_id("log-action").select_option("upload")
+    expect(uploads).to_have_count(1)
 
 
 def test_retention_shows_what_would_go_before_it_does(stack: Services, page: Page) -> None:
