@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from socket import socket
 
 import structlog
@@ -17,6 +17,9 @@ RESTART_S, RESTART_MOST_S = 0.5, 30.0
 """Pause before a process that ended is started again; each further one is twice as long, up to the second number."""
 _STEADY_S = 10.0
 """A process that served for so long is taken to be well: the next pause is a short one."""
+_START_S = 120.0
+"""A process that does not answer is taken to load still, until it is so old: on a machine that others use Python alone
+may take longer to start than a process that serves may take to answer."""
 STARTS_MAX = 3
 """When all processes have ended so often before they served, none can start."""
 
@@ -25,6 +28,8 @@ STARTS_MAX = 3
 class _Place:
     """One of the processes, and those that succeed it. Times are of the monotonic clock, seconds."""
 
+    begun: float = field(default_factory=time.monotonic)
+    """When the one that runs was started."""
     pauses: int = 0
     """Since one last served for a while."""
     failed_starts: int = 0
@@ -51,7 +56,7 @@ class Processes(Multiprocess):
             if place.due is None:
                 self._look_at(self.processes[number], place)
             elif time.monotonic() >= place.due:
-                place.due = None
+                place.due, place.begun = None, time.monotonic()
                 self.processes[number] = Process(self.config, self.sockets)
                 self.processes[number].start()
         if all(place.failed_starts >= STARTS_MAX for place in self._places):
@@ -64,6 +69,8 @@ class Processes(Multiprocess):
         if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
             if place.serves_since is None and process.is_ready():
                 place.serves_since, place.failed_starts = now, 0
+            return
+        if place.serves_since is None and process.process.is_alive() and now - place.begun < _START_S:
             return
         process.kill()
         process.join()

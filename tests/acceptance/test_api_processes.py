@@ -24,9 +24,10 @@ from typing import Any
 
 import pytest
 from tusclient.client import TusClient
+from uvicorn import Config
 
 from api.resumable.service import STEP_BYTES
-from api.supervisor import RESTART_S, STARTS_MAX
+from api.supervisor import RESTART_S, STARTS_MAX, Processes
 from deploy.run import CHECKOUT, Services, stop_process, wait_for
 from rewindow.cli import DONE, FAILED, main
 from rewindow.client import resuming, uploads
@@ -219,6 +220,23 @@ def test_processes_that_cannot_start_are_given_up(services: Services, tmp_path: 
     assert sorted(pauses)[:4] == [RESTART_S, RESTART_S, 2 * RESTART_S, 2 * RESTART_S]
     assert len(pauses) >= 2 * STARTS_MAX, "none is given up before the others"
     assert events[-1]["event"] == "api.cannot_start"
+
+
+def test_a_process_has_time_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not answer yet is left alone, but not for ever."""
+    monkeypatch.setattr("uvicorn.supervisors.multiprocess.SIGNALS", {})  # they stay those of the tests
+    processes = Processes(Config("nothing:app", workers=1, timeout_worker_healthcheck=0), [])
+    processes.init_processes()
+    (process,) = processes.processes
+    os.kill(process.process.pid or 0, signal.SIGSTOP)
+    try:
+        processes.keep_subprocess_alive()
+        assert process.process.is_alive()
+        monkeypatch.setattr("api.supervisor._START_S", 0.0)
+        processes.keep_subprocess_alive()
+        assert process.exitcode == -signal.SIGKILL
+    finally:
+        process.process.kill()
 
 
 HEAD = b"POST /v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
