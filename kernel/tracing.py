@@ -18,8 +18,8 @@ from kernel.toolchain import CORE, Controller
 from rewindow.controllers.steps import KINDS, UNSET, PathState, Step
 
 SEGMENT_Q16 = 1 << 16
-_AHEAD_NS = 2 * 10**9
-"""Steps are written down until then; whoever traces moves it on, and one that was killed moves it no more."""
+_AHEAD_NS = 10 * 10**9
+"""Steps are written down until then; whoever traces moves it on in time, and one that was killed moves it no more."""
 _CONTRACT = (CORE / "include" / "rw_control.h").read_text()
 _PATHS, _PATH_WORDS, _CONNECTION_WORDS = (
     int(re.findall(rf"^#define {name} (\d+)$", _CONTRACT, re.MULTILINE)[0])
@@ -79,7 +79,8 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def records(controller: Controller, seconds: float, stopped: threading.Event) -> Iterator[Record]:
-    """Of the next seconds, or until `stopped` is set. LoadFailed at the end where the ring buffer had no room."""
+    """Of the next seconds, or until `stopped` is set. LoadFailed where the time ran out up to which steps are written
+    down, and at the end where the ring buffer had no room."""
     loaded.status(controller)
     folder = loaded.PINNED / controller.kernel_name
     found: list[bytes] = []
@@ -94,11 +95,15 @@ def records(controller: Controller, seconds: float, stopped: threading.Event) ->
             samples.poll(0)
             found.clear()  # of a trace that was killed
             end_ns = time.monotonic_ns() + int(seconds * 1e9)
+            until_ns = end_ns  # of the first turn: before it nothing is written down
             while (now_ns := time.monotonic_ns()) < end_ns and not stopped.is_set():
-                switch.write(bytes(4), struct.pack("=Q", min(now_ns + _AHEAD_NS, end_ns)))
+                before_ns, until_ns = until_ns, min(now_ns + _AHEAD_NS, end_ns)
+                switch.write(bytes(4), struct.pack("=Q", until_ns))
+                _check_in_time(before_ns, end_ns)
                 samples.poll(0.2)
                 yield from map(_record, found)
                 found.clear()
+            _check_in_time(until_ns, end_ns)
             switch.write(bytes(4), bytes(8))
             samples.poll(0)
             yield from map(_record, found)
@@ -108,6 +113,13 @@ def records(controller: Controller, seconds: float, stopped: threading.Event) ->
         lost = loaded.read_counts(counts).untraced - before.untraced
         if lost:
             raise LoadFailed(f"{lost} steps found no room in the trace: what is left of it would prove nothing")
+
+
+def _check_in_time(until_ns: int, end_ns: int) -> None:
+    """Raises LoadFailed when it is later than the time up to which steps were written down, as after a long pause of
+    this process or of who takes the records."""
+    if min(time.monotonic_ns(), end_ns) > until_ns:
+        raise LoadFailed("the trace was kept waiting for too long: steps are missing in it")
 
 
 class _Connection:

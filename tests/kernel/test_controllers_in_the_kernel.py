@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import rewindow
-from kernel import cli, libbpf, loaded, toolchain
+from kernel import cli, libbpf, loaded, toolchain, tracing
 from kernel.errors import LoadFailed, NotLoaded
 from lab import machine
 from rewindow.conformance import step_files
@@ -297,7 +301,7 @@ def test_a_trace_tells_what_the_controller_did(tmp_path: Path) -> None:
     tccc, path = toolchain.controller("tccc"), tmp_path / "tccc.steps"
     loaded.load(tccc, {"con_ssthresh": "1000"})
     with connected(tccc.kernel_name) as (sender, receiver):
-        tracing = subprocess.Popen(
+        tracer = subprocess.Popen(
             [sys.executable, "-m", "kernel.cli", "trace", "tccc", "--seconds", "600", "--output", str(path)],
             cwd=machine.CHECKOUT,
             stdout=subprocess.PIPE,
@@ -312,8 +316,8 @@ def test_a_trace_tells_what_the_controller_did(tmp_path: Path) -> None:
             wait_for(lambda: loaded.status(tccc).connections == 1)
             assert carry(sender, receiver, 16) == 16 * len(BLOCK)
         finally:
-            tracing.send_signal(signal.SIGINT)
-            said, _ = tracing.communicate(timeout=WAIT_S)
+            tracer.send_signal(signal.SIGINT)
+            said, _ = tracer.communicate(timeout=WAIT_S)
     choice, *steps = step_files.read(path)
     assert isinstance(choice, rewindow.Choice)
     assert (choice.name, choice.options["con_ssthresh"]) == ("tccc", "1000")
@@ -323,3 +327,23 @@ def test_a_trace_tells_what_the_controller_did(tmp_path: Path) -> None:
     assert kinds.count("rtt") > 5
     assert "of 1 connections" in said
     assert "; 0 steps of connections" not in said
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_trace_whose_reader_was_late_fails(ends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes back when steps are not written down any more: to go on, or to end the trace."""
+    tccc, stopped = toolchain.controller("tccc"), threading.Event()
+    loaded.load(tccc, {})
+    found = tracing.records(tccc, 600, stopped)
+    with ThreadPoolExecutor(1) as pool, libbpf.Map.pinned(loaded.PINNED / tccc.kernel_name / "tracing") as until:
+        first = pool.submit(next, found)
+        wait_for(lambda: until.read(bytes(4), 8) != bytes(8))
+        with connected(tccc.kernel_name):
+            assert first.result(WAIT_S).kind == "join"
+        (until_ns,) = struct.unpack("=Q", until.read(bytes(4), 8) or b"")
+    if ends:
+        stopped.set()
+    later = itertools.count(until_ns + 1, 10**9)
+    monkeypatch.setattr(tracing, "time", SimpleNamespace(monotonic_ns=lambda: next(later)))
+    with pytest.raises(LoadFailed, match="kept waiting"):
+        list(found)
