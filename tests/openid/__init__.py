@@ -20,7 +20,7 @@ SECRET = "the secret of rewindow: with a colon, %, +"
 class RealProvider:
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
-        self._http = httpx2.Client(verify=False)  # of http: certificates need not be loaded
+        self._http = httpx2.Client(verify=False, timeout=60)  # of http: certificates need not be loaded
 
     def close(self) -> None:
         self._http.close()
@@ -32,7 +32,7 @@ class RealProvider:
 
     def sign_in(self, address: str, person: str) -> str:
         """What a browser does at the provider, by HTTP. Returns the address that it is sent back to."""
-        with httpx2.Client(base_url=self.issuer, verify=False) as browser:
+        with httpx2.Client(base_url=self.issuer, verify=False, timeout=60) as browser:
             answer = browser.get(address)
             while "location" in answer.headers:
                 if not answer.headers["location"].startswith(("/", self.issuer)):

@@ -125,6 +125,7 @@ def signing(
 ) -> Iterator[Setting]:
     """The service with this provider."""
     monkeypatch.setenv("REWINDOW_PUBLIC_URL", ORIGIN)
+    monkeypatch.setattr("api.openid.provider._ANSWER_S", 60.0)
     settings.cache_clear()
     real.control(options={"algorithm": "ES256", "in_id_token": False, "lasts": 600, "refreshes": True})
     made = Setting(application, real, f"team-{uuid.uuid4()}", f"lab-{uuid.uuid4()}")
