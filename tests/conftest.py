@@ -69,7 +69,8 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     finally:
         started.stop()
         if not request.session.testsfailed:
-            shutil.rmtree(folder)
+            # A process of a PostgreSQL that was killed may still write.
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -243,7 +243,9 @@ def test_a_controller_that_there_is_not_is_told(tmp_path: Path) -> None:
 
 
 def under_way(scenario: Path, out: Path) -> tuple[subprocess.Popen[bytes], Path, list[int]]:
-    """A run whose data is being traced: its process, its folder so far, the processes in its namespaces."""
+    """A run whose data is being traced, for a while yet: its process, its folder so far, the processes in its
+    namespaces."""
+    scenario.write_text(SCENARIO.replace('"90kB"', '"2MB"').replace('"30kB"', '"500kB"'))
     started = subprocess.Popen([*PROGRAM, "run", str(scenario), "--output", str(out)], stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + WAIT_S
     while not (traced := [p for p in out.glob(".small-3.*/trace") if p.stat().st_size > 0]):

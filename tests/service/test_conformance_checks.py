@@ -16,12 +16,12 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 import rewindow
-from deploy.run import wait_for
+from deploy.run import READY_S, wait_for
 from rewindow import cli
 from rewindow.conformance import checks, step_logs
 from tests.conftest import CAPTURES, FOLLOWED
 from tests.service.test_api import PCAP, SAMPLE, analysed, assert_problem, mptcp, upload  # noqa: F401
-from tests.service.test_jobs import state, waiting_for_a_lock
+from tests.service.test_jobs import UNHURRIED, state, waiting_for
 from tests.service.test_model_checks import URL, job_of
 
 Run = Callable[[], None]
@@ -225,7 +225,7 @@ def while_it_runs(client: TestClient, check: dict[str, Any], act: Callable[[], A
     thread.start()
     wait_for("progress", lambda: (found(client, check)["events"] or 0) > 0)
     answer = act()
-    thread.join(20)
+    thread.join(READY_S)
     assert not thread.is_alive(), "TLC was killed"
     return answer
 
@@ -348,13 +348,19 @@ def meanwhile(client: TestClient, change: Any, connection: str) -> Any:
     from store.database import engine
 
     answers: list[Any] = []
+
+    def ask_until_answered() -> None:
+        while not answers or answers[-1].status_code == 503:  # it waited for too long
+            answers.append(client.post(URL, json={"connection": connection}))
+
     with engine().begin() as database:
+        database.execute(UNHURRIED)
         database.execute(change)
-        thread = threading.Thread(target=lambda: answers.append(client.post(URL, json={"connection": connection})))
+        thread = threading.Thread(target=ask_until_answered)
         thread.start()
-        wait_for("the request to wait for a row", lambda: waiting_for_a_lock() > 0)
+        wait_for("the request to wait for a row", lambda: waiting_for(database) > 0)
     thread.join()
-    return answers[0]
+    return answers[-1]
 
 
 def test_asked_for_while_the_capture_is_deleted(

@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
-from deploy.run import wait_for
+from deploy.run import READY_S, wait_for
 from tests.conftest import SPECS, make_token
 from tests.service.test_api import assert_problem
 from tests.service.test_exports import assert_alike, csv_of
@@ -196,7 +196,7 @@ def test_cancelled_while_it_runs(client: TestClient, how: str) -> None:
         found = client.post(f"{URL}/{asked['id']}/cancel").json()
         assert (found["state"], found["verdict"]) == ("cancelled", "cancelled")
         assert found["finished_at"] is not None
-    thread.join(20)
+    thread.join(READY_S)
     assert not thread.is_alive(), "TLC was killed"
     if how == "cancel":
         after = client.get(f"{URL}/{asked['id']}").json()
@@ -339,20 +339,28 @@ def test_a_team_has_so_many_at_once(client: TestClient, monkeypatch: pytest.Monk
     ask(client, constants={"Limit": 7})
 
 
-def test_events_tell_progress(client: TestClient) -> None:
+def test_events_tell_progress(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    from api.events import Poller
     from worker.tasks import run_job
 
     asked = ask(client, constants=ENDLESS)
-    seen: set[int] = set()
+    sent: list[str] = []
+    changes = Poller.changes
 
-    def several_numbers() -> bool:
-        seen.add(client.get(f"{URL}/{asked['id']}").json()["distinct"] or 0)
-        return len(seen) > 3
+    async def noted(*given: Any) -> AsyncIterator[str]:
+        async for event in changes(*given):
+            sent.append(event)
+            yield event
+
+    def numbers(events: list[str]) -> list[int]:
+        found = [json.loads(event.split("data: ")[1])["distinct"] for event in events if "data: " in event]
+        return [n for n in found if n]
 
     def cancel() -> None:
-        wait_for("progress", several_numbers)
+        wait_for("several numbers in the stream", lambda: len(set(numbers(sent))) > 2)
         client.post(f"{URL}/{asked['id']}/cancel")
 
+    monkeypatch.setattr(Poller, "changes", noted)
     threads = [threading.Thread(target=run_job, args=(job_of(asked),)), threading.Thread(target=cancel)]
     for thread in threads:
         thread.start()
@@ -360,10 +368,11 @@ def test_events_tell_progress(client: TestClient) -> None:
     for thread in threads:
         thread.join()
     assert response.headers["content-type"].startswith("text/event-stream")
-    events = [json.loads(block.split("data: ")[1]) for block in response.text.strip().split("\n\n")]
-    told = [e["distinct"] for e in events if e["distinct"]]
+    blocks = [block for block in response.text.split("\n\n") if "data: " in block]
+    told = numbers(blocks)
     assert len(set(told)) > 2
     assert told == sorted(told)
+    events = [json.loads(block.split("data: ")[1]) for block in blocks]
     assert events[0]["verdict"] is None
     assert (events[-1]["state"], events[-1]["verdict"]) == ("cancelled", "cancelled")
 

@@ -14,7 +14,7 @@ from sqlalchemy import func, select, update
 
 from api.connections import replays
 from store.database import engine
-from store.models import Capture
+from store.models import Capture, WhatIf
 from tests.service.test_api import SAMPLE, Run, assert_problem
 from tests.service.test_exports import assert_alike, csv_of
 from tests.service.test_jobs import in_transaction
@@ -192,7 +192,9 @@ def test_what_failed_begins_anew_with_the_same_request(
     selection = {"connection_ids": [c["id"] for c in connections[:2]]}
     asked = ask(client, selection)
     with engine().connect() as database:
-        first = database.scalars(select(Job.id).where(Job.state == "queued", Job.kind == "whatif").limit(1)).one()
+        own = select(WhatIf.id).where(WhatIf.connection_id.in_(uuid.UUID(i) for i in selection["connection_ids"]))
+        queued = select(Job.id).where(Job.state == "queued", Job.kind == "whatif", Job.whatif_id.in_(own))
+        first = database.scalars(queued.limit(1)).one()
     in_transaction(jobs.fail, in_transaction(jobs.claim, first), "it took too long")
     assert (read(client, asked)["failed"], read(client, asked)["waiting"]) == (1, 1)
     again = ask(client, selection)
