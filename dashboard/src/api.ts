@@ -192,8 +192,8 @@ export const api = {
   makeToken: (team_id: string, token: schemas.TokenIn) => ask("post", "/v1/teams/{team_id}/tokens", { path: { team_id }, body: token }),
   revokeToken: (team_id: string, token_id: string) =>
     ask("delete", "/v1/teams/{team_id}/tokens/{token_id}", { path: { team_id, token_id } }),
-  audit: (team_id: string, action?: schemas.AuditEventOut["action"], cursor?: string) =>
-    ask("get", "/v1/teams/{team_id}/audit", { path: { team_id }, query: { action, cursor } }),
+  audit: (team_id: string, wanted: { action?: schemas.AuditEventOut["action"]; member?: string; since?: string; until?: string }, cursor?: string) =>
+    ask("get", "/v1/teams/{team_id}/audit", { path: { team_id }, query: { ...wanted, cursor } }),
   makeAlert: (alert: schemas.AlertIn) => ask("post", "/v1/alerts", { body: alert }),
   changeAlert: (alert_id: string, to: schemas.AlertChange) => ask("patch", "/v1/alerts/{alert_id}", { path: { alert_id }, body: to }),
   removeAlert: (alert_id: string) => ask("delete", "/v1/alerts/{alert_id}", { path: { alert_id } }),

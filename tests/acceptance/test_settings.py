@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 
 import pytest
@@ -97,6 +98,25 @@ def test_the_log_has_what_was_chosen_last(stack: Services, owner: str, page: Pag
     page.unroute_all()
     page.get_by_test_id("log-action").select_option("upload")
     expect(uploads).to_have_count(1)
+
+
+def test_the_log_is_that_of_a_member_and_a_time(stack: Services, owner: str, page: Page) -> None:
+    me = get(stack, owner, "/v1/teams/me")
+    post(stack, owner, f"/v1/teams/{me['id']}/members", json.dumps({"name": "idle"}).encode())
+    sign_in(stack, page, owner)
+    uploads = page.locator("[data-testid=event][data-action=upload]")
+    expect(uploads).to_have_count(1)
+    page.get_by_test_id("log-member").select_option("idle")
+    expect(page.get_by_test_id("event")).to_have_count(0)
+    page.get_by_test_id("log-member").select_option(me["member"])
+    expect(uploads).to_have_count(1)
+    page.get_by_test_id("log-until").fill("2026-01-01T00:00")
+    expect(page.get_by_test_id("event")).to_have_count(0)
+    page.get_by_test_id("log-until").fill("")
+    page.get_by_test_id("log-since").fill("2026-01-01T00:00")
+    expect(uploads).to_have_count(1)
+    exported = str(page.get_by_role("group", name="log as a file").get_by_test_id("file-csv").get_attribute("href"))
+    assert ["member=" in exported, "since=" in exported, "until=" in exported] == [True, True, False]
 
 
 def test_retention_shows_what_would_go_before_it_does(stack: Services, page: Page) -> None:
