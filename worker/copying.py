@@ -33,6 +33,8 @@ Field = tuple[Bytes, Mask | None]
 
 ROWS_MAX = 8192
 """That are encoded at once: their matrices have some megabytes."""
+LIST_MAX = 64
+"""Items of a field's list, up to which so many rows are encoded at once."""
 
 SESSIONS = 2
 """Of PostgreSQL, that one attempt writes by: a session uses one core, and waits while this process encodes."""
@@ -99,10 +101,17 @@ def copy(database: DatabaseConnection, table: type[Base], columns: Mapping[str, 
         cursor.copy(f"COPY {table.__tablename__} ({', '.join(columns)}) FROM STDIN (FORMAT binary)") as target,
     ):
         target.write(_HEADER)
-        for first in range(0, count, ROWS_MAX):
-            places = np.arange(first, min(first + ROWS_MAX, count))
+        rows = _rows_at_once(columns)
+        for first in range(0, count, rows):
+            places = np.arange(first, min(first + rows, count))
             target.write(encoded({n: c.take(places) for n, c in columns.items()}, types))
         target.write(_TRAILER)
+
+
+def _rows_at_once(columns: Mapping[str, Column]) -> int:
+    """Fewer than usual where a field has a long list: each row of a matrix has room for it."""
+    lists = (t for c in columns.values() for t in c.texts or () if isinstance(t, list | tuple))
+    return max(1, ROWS_MAX * LIST_MAX // max(LIST_MAX, max(map(len, lists), default=0)))
 
 
 def encoded(columns: Mapping[str, Column], types: Mapping[str, TypeEngine[Any]]) -> bytes:
@@ -122,7 +131,8 @@ def encoded(columns: Mapping[str, Column], types: Mapping[str, TypeEngine[Any]])
 
 def _field(column: Column, kind: TypeEngine[Any]) -> Field:
     if column.texts is not None:
-        return _coded(column.values, [_text(t, kind) for t in column.texts])
+        used, codes = np.unique(column.values, return_inverse=True)
+        return _coded(codes, [_text(column.texts[code], kind) for code in used.tolist()])
     if column.family is not None:
         if not isinstance(kind, INET):
             raise TypeError(f"an address for a column of type {kind}")

@@ -175,6 +175,19 @@ def shared(found: Any, shown: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in vars(found).items() if name in shown and name != "id"}
 
 
+def test_a_long_list_is_encoded_with_few_others() -> None:
+    """A connection may have any number of subflows: a matrix with room for all of them in each row would not fit."""
+    from worker.copying import LIST_MAX, ROWS_MAX, _rows_at_once
+
+    def rows(*lengths: int) -> int:
+        lists = [None, *([1] * n for n in lengths)]
+        return _rows_at_once({"ports": Column(np.arange(len(lists)), texts=lists), "number": Column(np.arange(9))})
+
+    assert rows(1, LIST_MAX) == rows() == ROWS_MAX
+    assert 0 < rows(3, 100_000) * 100_000 <= ROWS_MAX * LIST_MAX
+    assert rows(ROWS_MAX * LIST_MAX * 2) == 1
+
+
 def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
     """Each type of a column, its least and its greatest value, and NULL."""
     from store.database import engine
