@@ -42,10 +42,14 @@ ALWAYS: Sequence[Period] = ((None, None),)
 RTT_INFLATION: ColumnElement[Any] = cast(ConnectionFact.rtt_us, Float(53)) / func.nullif(ConnectionFact.rtt_min_us, 0)
 
 
+def network(address: Any) -> ColumnElement[Any]:
+    """The /24 or /48 of an address."""
+    return func.network(func.set_masklen(address, case((func.family(address) == 4, 24), else_=48)))
+
+
 def prefix(address: Any) -> ColumnElement[Any]:
     """The /24 or /48 of an address, as text."""
-    bits = case((func.family(address) == 4, 24), else_=48)
-    return cast(func.network(func.set_masklen(address, bits)), String)
+    return cast(network(address), String)
 
 
 SITE: ColumnElement[Any] = Capture.tags["site"].astext

@@ -11,12 +11,9 @@ from urllib.parse import parse_qs
 from pydantic import ValidationError
 from sqlalchemy import (
     ColumnElement,
-    Float,
     Integer,
     Select,
-    String,
     and_,
-    case,
     cast,
     false,
     func,
@@ -31,7 +28,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from api import dimensions, filters
-from api.aggregates import histograms, maintained, measures
+from api.aggregates import histograms, maintained, measures, shares
 from api.aggregates.histograms import PERCENTILES, Histogram
 from api.aggregates.schemas import (
     AggregateOut,
@@ -47,7 +44,6 @@ from api.aggregates.schemas import (
     ValuesOut,
 )
 from api.connections.schemas import UploaderOut
-from api.connections.search import selected
 from api.dimensions import Dimension
 from api.errors import Unprocessable
 from api.filters import Filters
@@ -227,80 +223,14 @@ def _aggregate(key: list[str | None], row: Any, histogram: bool) -> AggregateOut
     )
 
 
-def _ranked(rows: Any, names: Sequence[str], limit: int, order: str, containing: str | None = None) -> Select[Any]:
-    """For each dimension the `limit` first values of it. rows: `is_baseline` and a column for each dimension.
-
-    order: what the values are sorted by, largest first: `n` or `difference`. containing: only values with this text.
-    """
-    keys = [rows.c[f"key{place}"] for place in range(len(names))]
-    which = func.grouping(*keys).label("which")
-    value = func.coalesce(*(case((_is_grouped(which, place, len(keys)), k)) for place, k in enumerate(keys)), null())
-    counts = [func.count().filter(rows.c.is_baseline == flag) for flag in (false(), true())]
-    counted = (
-        select(
-            which,
-            value.label("value"),
-            counts[0].label("selection"),
-            counts[1].label("baseline"),
-        )
-        .group_by(func.grouping_sets(*keys))
-        .subquery("counted")
-    )
-    totals = [
-        func.nullif(func.sum(counted.c[n]).over(partition_by=counted.c.which), 0) for n in ("selection", "baseline")
-    ]
-    shares = [
-        func.coalesce(cast(counted.c[n], Float(53)) / total, 0.0)
-        for n, total in zip(("selection", "baseline"), totals, strict=True)
-    ]
-    shared = select(
-        *counted.c, *(s.label(f"{n}_share") for n, s in zip(("selection", "baseline"), shares, strict=True))
-    )
-    of = shared.subquery("shared")
-    difference = func.abs(of.c.selection_share - of.c.baseline_share)
-    first = of.c.selection if order == "n" else difference
-    placed = select(
-        *of.c,
-        func.row_number()
-        .over(partition_by=of.c.which, order_by=[first.desc(), of.c.selection.desc(), of.c.value.asc().nulls_last()])
-        .label("place"),
-        func.count().over(partition_by=of.c.which).label("distinct"),
-        (func.sum(difference).over(partition_by=of.c.which) / 2).label("distance"),
-    )
-    if containing is not None:
-        placed = placed.where(of.c.value.icontains(containing, autoescape=True))
-    ranked = placed.subquery("ranked")
-    return select(*ranked.c).where(ranked.c.place <= limit).order_by(ranked.c.which, ranked.c.place)
-
-
-def _is_grouped(which: ColumnElement[Any], place: int, count: int) -> ColumnElement[bool]:
-    """GROUPING(): a bit for each column, the first one highest, which is 0 for the column that is grouped by."""
-    return which.op("&")(1 << (count - 1 - place)) == 0
-
-
-def _place(which: int, count: int) -> int:
-    return next(place for place in range(count) if not which >> (count - 1 - place) & 1)
-
-
-def _rows(caller: Caller, wanted: Filters, by: Sequence[Dimension], is_baseline: bool) -> Select[Any]:
-    flag = true() if is_baseline else false()
-    keys = [cast(d.value, String).label(f"key{place}") for place, d in enumerate(by)]
-    query = selected(caller, wanted, flag.label("is_baseline"), *keys)
-    return dimensions.joined(query, by)
-
-
 async def values(
     session: AsyncSession, caller: Caller, wanted: Filters, names: list[str], limit: int, containing: str | None
 ) -> ValuesOut:
     """The most frequent values of some dimensions, of those that contain a text. Raises BadRequest, Unprocessable."""
     by = [dimensions.of(name) for name in dict.fromkeys(names)]
     found: dict[str, list[Any]] = defaultdict(list)
-    # What a connection has several of multiplies its rows, and is counted apart from the rest.
-    for part in ([d for d in by if d.each is None], *([d] for d in by if d.each is not None)):
-        rows = _rows(caller, wanted, part, False).subquery("rows")
-        ranked = _ranked(rows, [d.name for d in part], limit, "n", containing)
-        for row in await session.execute(ranked) if part else ():
-            found[part[_place(row.which, len(part))].name].append(row)
+    for row in await session.execute(shares.ranked(caller, [wanted], by, limit, "selection", containing)):
+        found[by[row.dimension].name].append(row)
     return ValuesOut(
         fields=[
             FieldValues(
@@ -364,21 +294,17 @@ async def compare(
     """Raises BadRequest, Unprocessable."""
     both = [parsed(selection, "selection"), parsed(baseline, "baseline")]
     measure = measures.of(name)
-    stats = []
-    for wanted in both:
-        found = await session.execute(_grouped(measure.rows(caller, wanted, []), [], include_unreliable, 1))
-        stats.append(_aggregate([], found.one(), histogram))
+    stats = [await _whole(session, caller, wanted, name, include_unreliable, histogram) for wanted in both]
     tags = await _tag_keys(session, caller, both)
     by = [dimensions.of(n) for n in (*COMPARED, *(f"{dimensions.TAG}{key}" for key in tags))]
-    rows = union_all(*(_rows(caller, wanted, by, place == 1) for place, wanted in enumerate(both))).subquery("rows")
-    shares: dict[int, list[Any]] = defaultdict(list)
-    for row in await session.execute(_ranked(rows, [d.name for d in by], limit, "difference")):
-        shares[_place(row.which, len(by))].append(row)
+    found: dict[int, list[Any]] = defaultdict(list)
+    for row in await session.execute(shares.ranked(caller, both, by, limit, "difference")):
+        found[row.dimension].append(row)
     spread = [
         DimensionShares(
             dimension=by[place].name, distance=its[0].distance, values=[ValueShares.model_validate(r) for r in its]
         )
-        for place, its in shares.items()
+        for place, its in found.items()
     ]
     return ComparisonOut(
         measure=name,
@@ -389,11 +315,23 @@ async def compare(
     )
 
 
+async def _whole(
+    session: AsyncSession, caller: Caller, wanted: Filters, name: str, include_unreliable: bool, histogram: bool
+) -> AggregateOut:
+    """Of all values that the filters select. Raises BadRequest."""
+    summed = await maintained.find(session, caller, wanted, name, [], include_unreliable)
+    if summed is not None:
+        return _aggregate([], summed.total, histogram)
+    rows = measures.of(name).rows(caller, wanted, [])
+    return _aggregate([], (await session.execute(_grouped(rows, [], include_unreliable, 1))).one(), histogram)
+
+
 async def _tag_keys(session: AsyncSession, caller: Caller, both: Sequence[Filters]) -> list[str]:
     """Of the captures of both selections."""
     keys = func.jsonb_object_keys(Capture.tags).label("key")
-    found = union_all(
-        *(select(keys).where(Capture.team_id == caller.team_id, *filters.of_captures(w)) for w in both)
-    ).subquery()
+    of_captures = [and_(Capture.team_id == caller.team_id, *filters.of_captures(w)) for w in both]
+    if of_captures[0].compare(of_captures[1]):  # periods of connections differ, captures do not
+        del of_captures[1]
+    found = union_all(*(select(keys).where(where) for where in of_captures)).subquery()
     query = select(found.c.key).group_by(found.c.key).order_by(func.count().desc(), found.c.key).limit(TAG_KEYS_MAX)
     return [k for k in (await session.scalars(query)).all() if "=" not in k]

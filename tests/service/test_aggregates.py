@@ -253,6 +253,11 @@ def test_groups_of_fairness(rows: All, client: TestClient) -> None:  # noqa: F81
     assert_problem(client.get("/v1/aggregates?measure=jain&group_by=kind"), 422, "whose members differ in kind")
 
 
+def first(counts: Counter[str | None], limit: int) -> list[tuple[str | None, int]]:
+    """The most frequent ones; of the same number by their text, those without a value last."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0] is None, item[0] or ""))[:limit]
+
+
 def test_values_of_fields(rows: All, client: TestClient) -> None:  # noqa: F811
     fields = [n for n in GROUPS if n not in ("day", "hour")]
     found = client.get("/v1/connections/values", params={"field": fields, "limit": 2}).json()["fields"]
@@ -260,8 +265,12 @@ def test_values_of_fields(rows: All, client: TestClient) -> None:  # noqa: F811
     for shown in found:
         counts = Counter(GROUPS[shown["field"]](r) for r in rows)
         assert shown["distinct"] == len(counts)
-        assert [v["connections"] for v in shown["values"]] == [n for _, n in counts.most_common(2)]
-        assert all(counts[v["value"]] == v["connections"] for v in shown["values"])
+        assert [(v["value"], v["connections"]) for v in shown["values"]] == first(counts, 2)
+    marks = client.get("/v1/connections/values", params={"field": ["mark", "verdict", "kind"], "limit": 50}).json()
+    counts = Counter(mark for r in rows for mark in r["quality"] or [None])
+    assert counts[None]
+    assert len(counts) > 2
+    assert [(v["value"], v["connections"]) for v in marks["fields"][0]["values"]] == first(counts, 50)
     parts = {"field": ["kind", "sender_algorithm"], "containing": "PT"}
     with_text, without = client.get("/v1/connections/values", params=parts).json()["fields"]
     assert (with_text["distinct"], [v["value"] for v in with_text["values"]]) == (1, ["mptcp"])
@@ -274,12 +283,18 @@ def test_values_of_fields(rows: All, client: TestClient) -> None:  # noqa: F811
 
 
 def test_two_selections_compared(rows: All, client: TestClient) -> None:  # noqa: F811
-    wanted = {"selection": urlencode({"tag": "site=lab"}), "baseline": urlencode({"kind": "tcp"})}
+    compared(client, rows, {"kind": "tcp"}, lambda r: r["kind"] == "tcp")
+    compared(client, rows, {"bytes_min": 1_000_000}, lambda r: r["bytes"] >= 1_000_000)  # which no histogram can tell
+
+
+def compared(client: TestClient, rows: All, baseline: dict[str, Any], is_in: Callable[[Row], bool]) -> None:  # noqa: F811
+    wanted = {"selection": urlencode({"tag": "site=lab"}), "baseline": urlencode(baseline)}
     found = client.get("/v1/aggregates/comparison", params={"measure": "goodput_bps", **wanted, "limit": 50}).json()
     chosen = {
         "selection": [r for r in rows if r["tags"].get("site") == "lab"],
-        "baseline": [r for r in rows if r["kind"] == "tcp"],
+        "baseline": [r for r in rows if is_in(r)],
     }
+    assert all(chosen.values())
     for name, its in chosen.items():
         expected = [r for r in its if r["goodput_bps"] is not None and "goodput" not in r["unreliable"]]
         assert found[name]["count"] == len(expected)
