@@ -50,10 +50,10 @@ def main() -> None:
     }
     with metrics_folder.of_this_start():
         if processes == 1:
-            uvicorn.run("api.app:create", **options)
+            uvicorn.run("api.processes:application", **options)
             return
         logs.configure()
-        config = uvicorn.Config("api.processes:application", workers=processes, **options)
+        config = uvicorn.Config("api.processes:one_of_several", workers=processes, **options)
         started = Processes(config, [config.bind_socket()])
         started.run()
         if not started.can_start:

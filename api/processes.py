@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
@@ -52,9 +53,18 @@ class TimedProtocol(H11Protocol):
 
 
 def application() -> FastAPI:
+    """Of the only process."""
+    app = create()
+    # What is loaded stays. A collection that looked at all of it would stop every request meanwhile.
+    gc.collect()
+    gc.freeze()
+    return app
+
+
+def one_of_several() -> FastAPI:
     """Of one of several processes: it ends with the first one, so that a new one finds the address free."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     first = multiprocessing.parent_process()
     if first is None or os.getppid() != first.pid:  # it ended just before
         raise SystemExit(1)
-    return create()
+    return application()

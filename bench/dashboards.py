@@ -2,8 +2,8 @@
 
 Starts a PostgreSQL of its own and has it generate captures with connections of two teams. Then it
 
-- sends requests to the API in this process: the least, the median and the longest of several answers count, after one
-  that is not counted; it explains the statements of each request, as PostgreSQL ran them;
+- sends requests to the API in this process: the least, the median and the longest of several answers count, after as
+  many as it takes until statements are prepared; it explains the statements of each request, as PostgreSQL ran them;
 - loads each page in Chromium from an API process, from navigation until all that the page shows at first is there.
 
 What the machine's other programs do makes times longer, never shorter: beside each least time stand the others. Prints
@@ -39,6 +39,9 @@ PAGES_MS, AD_HOC_MS, PAGE_MS = 200, 1000, 1000
 ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MANY = 20_000
 """Connections of the largest capture."""
+UNCOUNTED = 11
+"""Requests before those that count: psycopg prepares a statement after five, and after five more PostgreSQL may take a
+plan for any values."""
 
 GENERATE = """
 INSERT INTO qualities (quality, verdict, unreliable) VALUES
@@ -260,7 +263,7 @@ def measured(services: Services, runs: int) -> Iterator[str]:
             for name, (path, given) in asked.items():
                 params = {k: times.get(v, v) if isinstance(v, str) else v for k, v in given.items()}
                 took, refused = [], 0
-                for _ in range(runs + 1):
+                for _ in range(UNCOUNTED + runs):
                     began = time.perf_counter()
                     answer = client.get(path.replace("TEAM", str(team_id)), params=params)
                     took.append(1000 * (time.perf_counter() - began))
@@ -270,7 +273,7 @@ def measured(services: Services, runs: int) -> Iterator[str]:
                         raise SystemExit(f"{name}: {answer.text}")
                 if asked is STALE:
                     name += ", the last day stale"
-                rows.append((name, *spread(took[1:]), f"{goal} ms"))
+                rows.append((name, *spread(took[UNCOUNTED:]), f"{goal} ms"))
                 if refused:
                     plans.append((name, f"{refused} answers were 503", "", "", ""))
                     continue
@@ -451,7 +454,7 @@ def main() -> None:
         head = [
             f"On {machine()}, of which other processes, PostgreSQL, the API and Chromium among them, took"
             f" {others.cores():.2f} (load {os.getloadavg()[1]:.1f}); {connections} connections in {captures} captures"
-            f" of two teams, {runs} times each after one."
+            f" of two teams, {runs} times each, pages after one, requests after {UNCOUNTED}."
             + (f" What is kept of {days} days was counted in {counting_s:.0f} s.\n" if days else "\n")
         ]
         text = "\n".join(head + lines)

@@ -24,6 +24,9 @@ def _limits(*, lock_ms: int, statement_ms: int, idle_ms: int) -> dict[str, Any]:
         "statement_timeout": statement_ms,
         "idle_in_transaction_session_timeout": idle_ms,
         "jit": "off",  # to compile a statement takes longer than most of them run
+        # psycopg prepares what it sends often. A plan for any values can take several times as long as one for the
+        # given values, because teams, periods and filters select few rows or nearly all.
+        "plan_cache_mode": "force_custom_plan",
     }
     return {"options": " ".join(f"-c {k}={v}" for k, v in options.items()), "connect_timeout": CONNECT_S}
 

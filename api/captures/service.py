@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import obstore
 import structlog
-from sqlalchemy import ColumnElement, Select, Text, and_, cast, exists, func, select, text, update
+from sqlalchemy import ColumnElement, Row, Select, Text, and_, cast, exists, func, select, text, update
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -399,7 +399,7 @@ async def sharing(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) 
     return more
 
 
-def _sharing_row(group: FairnessGroup, place: int, member: GroupMemberOut) -> SharingRow:
+def _sharing_row(group: Row[Any], place: int, member: GroupMemberOut) -> SharingRow:
     found = group.members
     shares = found.get("shares", [])
     return SharingRow(
@@ -418,12 +418,13 @@ def _sharing_row(group: FairnessGroup, place: int, member: GroupMemberOut) -> Sh
     )
 
 
-async def _groups(session: AsyncSession, capture: Capture) -> Sequence[FairnessGroup]:
-    query = select(FairnessGroup).where(FairnessGroup.attempt_id == capture.attempt_id)
-    return (await session.scalars(query.order_by(FairnessGroup.bottleneck))).all()
+async def _groups(session: AsyncSession, capture: Capture) -> Sequence[Row[Any]]:
+    """Rows with the columns of FairnessGroup: thousands of mapped objects take three times as long."""
+    query = select(*FairnessGroup.__table__.c).where(FairnessGroup.attempt_id == capture.attempt_id)
+    return (await session.execute(query.order_by(FairnessGroup.bottleneck))).all()
 
 
-def _first_numbers(groups: Sequence[FairnessGroup]) -> dict[str, list[int]]:
+def _first_numbers(groups: Sequence[Row[Any]]) -> dict[str, list[int]]:
     """By bottleneck: an answer does not grow with the number of connections that share one."""
     numbers: dict[str, list[int]] = {}
     left = MEMBERS_MAX
