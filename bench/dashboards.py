@@ -455,7 +455,7 @@ def main() -> None:
             f"On {machine()}, of which other processes, PostgreSQL, the API and Chromium among them, took"
             f" {others.cores():.2f} (load {os.getloadavg()[1]:.1f}); {connections} connections in {captures} captures"
             f" of two teams, {runs} times each, pages after one, requests after {UNCOUNTED}."
-            + (f" What is kept of {days} days was counted in {counting_s:.0f} s.\n" if days else "\n")
+            + (f" What is kept of {days} days was counted in {counting_s:.0f} s.\n" if is_new else "\n")
         ]
         text = "\n".join(head + lines)
         print(text)
