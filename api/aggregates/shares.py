@@ -99,9 +99,12 @@ def _counted(caller: Caller, selections: Sequence[Filters], by: Sequence[Dimensi
     flags = zip(_COUNTS, (false(), true()), strict=True)
     counts = [func.count().filter(rows.c.is_baseline == flag).label(name) for name, flag in flags]
     counted = _sets({place: rows.c[_key(place)] for place in columns}, counts).cte("counted")
-    parts = [_texts(counted, [place for place in columns if place < attempt])]
+    parts = []
+    if of_facts := [place for place in columns if place < attempt]:
+        parts.append(_texts(counted, of_facts))
     for place, d in of_qualities.items():
-        of_each = select(literal(place), d.value, *_sums(counted)).select_from(counted)
+        own = (literal(place).label("dimension"), d.value.label("value"))
+        of_each = select(*own, *_sums(counted)).select_from(counted)
         of_each = of_each.join(QualityRecord, QualityRecord.id == counted.c[_key(quality)])
         of_each = of_each if d.each is None else of_each.outerjoin(d.each, true())
         parts.append(of_each.where(counted.c.dimension == quality).group_by(d.value))

@@ -271,6 +271,10 @@ def test_values_of_fields(rows: All, client: TestClient) -> None:  # noqa: F811
     assert counts[None]
     assert len(counts) > 2
     assert [(v["value"], v["connections"]) for v in marks["fields"][0]["values"]] == first(counts, 50)
+    first_marks = {**marks["fields"][0], "values": marks["fields"][0]["values"][:2]}
+    for alone in (*fields, "mark"):  # the tables that are read differ
+        (only_one,) = client.get("/v1/connections/values", params={"field": alone, "limit": 2}).json()["fields"]
+        assert only_one == next(f for f in (*found, first_marks) if f["field"] == alone)
     parts = {"field": ["kind", "sender_algorithm"], "containing": "PT"}
     with_text, without = client.get("/v1/connections/values", params=parts).json()["fields"]
     assert (with_text["distinct"], [v["value"] for v in with_text["values"]]) == (1, ["mptcp"])
