@@ -181,6 +181,27 @@ _RANGES: dict[str, ColumnElement[Any]] = {
 }
 
 
+def given(wanted: Filters) -> set[str]:
+    """The names of the filters that select something."""
+    return {name for name in wanted.model_fields_set if getattr(wanted, name) not in (None, [])}
+
+
+def are_within(part: Filters, whole: Filters) -> bool:
+    """Does `whole` surely select all that `part` selects?"""
+    names = given(whole)
+    return names <= given(part) and all(_is_within(n, getattr(part, n), getattr(whole, n)) for n in names)
+
+
+def _is_within(name: str, part: Any, whole: Any) -> bool:
+    if name == "tag":  # all of them hold
+        return set(whole) <= set(part)
+    if name == "from_":
+        return bool(whole <= part)
+    if name == "to":
+        return bool(part <= whole)
+    return bool(part == whole)
+
+
 def tags_of(pairs: list[str]) -> dict[str, str]:
     """Raises BadRequest."""
     tags: dict[str, str] = {}

@@ -34,10 +34,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
-from store import facts, spreads
+from store import counts, facts, spreads
 from store.database import engine
 from store.facts import Period
-from store.models import Attempt, ConnectionFact, DayHistogram, DaySpread, StaleDay
+from store.models import Attempt, ConnectionFact, DayCount, DayHistogram, DaySpread, StaleDay
 
 GROWTH = 1.02
 LEAST = 1e-9
@@ -137,6 +137,8 @@ def refresh(team_id: uuid.UUID, of_day: int) -> None:
                 _count(database, team_id, of_day, name, measure, divided)
         database.execute(delete(DaySpread).where(DaySpread.team_id == team_id, DaySpread.day == of_day))
         spreads.count(database, team_id, of_day, period(of_day))
+        database.execute(delete(DayCount).where(DayCount.team_id == team_id, DayCount.day == of_day))
+        counts.count(database, team_id, of_day, period(of_day))
 
 
 def _count(database: Any, team_id: uuid.UUID, of_day: int, name: str, measure: facts.Measured, divided: bool) -> None:

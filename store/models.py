@@ -564,6 +564,21 @@ class DaySpread(Base):
     connections_squared: Mapped[float]
 
 
+class DayCount(Base):
+    """How many connections that began on this day have each value of a dimension (store/counts.py)."""
+
+    __tablename__ = "day_counts"
+
+    team_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    day: Mapped[int] = mapped_column(Integer, primary_key=True)
+    """Since 1970, UTC."""
+    dimension: Mapped[str] = mapped_column(primary_key=True)
+    values: Mapped[list[str | None]] = mapped_column(ARRAY(String))
+    """As text. None: without one."""
+    counts: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    """Of connections, in the order of the values."""
+
+
 class StaleDay(Base):
     """A day of a team whose histograms may not be those of its facts. Each change adds a row, so that none waits for
     another one."""

@@ -201,7 +201,7 @@ async def _of_days(
     ((begin, end),) = filters.periods(wanted)
     times = [begin, filters.nanoseconds(split), end]
     days = [t // DAY_NS for t in times if t is not None and t % DAY_NS == 0 and t > 0]
-    if include_unreliable or len(days) < len(times) or not maintained.given(wanted) <= {"from_", "to"}:
+    if include_unreliable or len(days) < len(times) or not filters.given(wanted) <= {"from_", "to"}:
         return None
     table = DaySpread.__table__
     first, middle, last = days

@@ -145,7 +145,7 @@ async def export_comparison(
         limit=limit,
     )
     rows = [
-        ComparisonRow(dimension=d.dimension, distance=d.distance, **value.model_dump())
+        ComparisonRow(dimension=d.dimension, distance=d.distance, chance=d.chance, **value.model_dump())
         for d in found.dimensions
         for value in d.values
     ]

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     Select,
+    and_,
     cast,
     func,
     literal,
@@ -108,7 +109,7 @@ async def find(
 
     def parts(days: Sequence[int], attempts: Sequence[int]) -> Any:
         split = Split.of(whole, days)
-        if len(split.of_facts) > _PERIODS_MAX:
+        if split.is_too_much:
             return None
         of_days = _of_histograms(by, conditions, split, days)
         return union_all(of_days, *_of_facts(caller, wanted, measure, by, split, attempts))
@@ -117,14 +118,10 @@ async def find(
     return None if rows is None else _sum([r for r in rows if r.unreliable is not None], len(by), include_unreliable)
 
 
-def given(wanted: Filters) -> set[str]:
-    """The names of the filters that select something."""
-    return {name for name in wanted.model_fields_set if getattr(wanted, name) not in (None, [])}
-
-
 def _conditions(measure: facts.Measured, wanted: Filters) -> list[ColumnElement[bool]] | None:
     """On the rows of histograms, except for the time. None: they cannot tell. Raises BadRequest."""
-    if not given(wanted) <= {"from_", "to", "tag", *(() if measure.of_captures else ("kind", "sender_algorithm"))}:
+    of_connections = () if measure.of_captures else ("kind", "sender_algorithm")
+    if not filters.given(wanted) <= {"from_", "to", "tag", *of_connections}:
         return None
     tags = filters.tags_of(wanted.tag)
     if not tags.keys() <= {"site"}:
@@ -162,6 +159,17 @@ class Split:
         if end is not None and until is not None and end * DAY_NS < until:
             periods.append((end * DAY_NS, until))
         return cls(first, end, joined(periods))
+
+    @property
+    def is_too_much(self) -> bool:
+        """For one statement."""
+        return len(self.of_facts) > _PERIODS_MAX
+
+    def has(self, day: Any, stale: Sequence[int]) -> ColumnElement[bool]:
+        """Is this one of the days that what is kept tells?"""
+        bounds = [day >= self.first] if self.first is not None else []
+        bounds += [day < self.end] if self.end is not None else []
+        return and_(true(), *bounds, *([day.not_in(stale)] if stale else []))
 
 
 def joined(periods: Sequence[Period]) -> list[Period]:
@@ -216,7 +224,7 @@ def _of_histograms(
     table = DayHistogram.__table__
     day = cast(table.c.day, BigInteger) * literal(DAY_NS, BigInteger)
     keys = [_DIMENSIONS.get(d.name, day) for d in by]
-    query = (
+    return (
         select(
             *(key.label(f"key{place}") for place, key in enumerate(keys)),
             table.c.unreliable,
@@ -227,14 +235,9 @@ def _of_histograms(
             func.max(table.c.most).label("most"),
             func.string_agg(table.c.buckets, cast(literal(b""), LargeBinary)).label("buckets"),
         )
-        .where(*conditions)
+        .where(*conditions, split.has(table.c.day, stale))
         .group_by(*keys, table.c.unreliable)
     )
-    if split.first is not None:
-        query = query.where(table.c.day >= split.first)
-    if split.end is not None:
-        query = query.where(table.c.day < split.end)
-    return query.where(table.c.day.not_in(stale)) if stale else query
 
 
 def _of_facts(

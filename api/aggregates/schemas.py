@@ -128,6 +128,10 @@ class DimensionShares(Schema):
     """Its name, as `group_by` takes it."""
     distance: float
     """Half the sum of the differences of the shares (total variation): 0, all are alike, to 1, none in common."""
+    chance: float
+    """The mean distance that selections of these sizes have if connections are put into them at random: many rare
+    values, as of ports, make it large. Connections of one capture are alike, so that captures put at random differ by
+    more; selections of which some connections are in both by less, unless one has all of the other."""
     values: list[ValueShares]
     """Those whose shares differ most, first."""
 
@@ -138,6 +142,8 @@ class ComparisonRow(ValueShares):
     dimension: str
     """Its name, as `group_by` takes it."""
     distance: float
+    """Of the dimension, as in `DimensionShares`."""
+    chance: float
     """Of the dimension, as in `DimensionShares`."""
 
 
@@ -151,7 +157,7 @@ class ComparisonOut(Schema):
     baseline: AggregateOut
     """The measure in the baseline."""
     dimensions: list[DimensionShares]
-    """The dimension in which they differ most, first."""
+    """The dimension in which they differ most beyond chance, first."""
 
 
 class ChangeOut(Schema):

@@ -229,7 +229,7 @@ async def values(
     """The most frequent values of some dimensions, of those that contain a text. Raises BadRequest, Unprocessable."""
     by = [dimensions.of(name) for name in dict.fromkeys(names)]
     found: dict[str, list[Any]] = defaultdict(list)
-    for row in await session.execute(shares.ranked(caller, [wanted], by, limit, "selection", containing)):
+    for row in await shares.ranked(session, caller, [wanted], by, limit, "selection", containing):
         found[by[row.dimension].name].append(row)
     return ValuesOut(
         fields=[
@@ -298,11 +298,19 @@ async def compare(
     tags = await _tag_keys(session, caller, both)
     by = [dimensions.of(n) for n in (*COMPARED, *(f"{dimensions.TAG}{key}" for key in tags))]
     found: dict[int, list[Any]] = defaultdict(list)
-    for row in await session.execute(shares.ranked(caller, both, by, limit, "difference")):
+    for row in await shares.ranked(session, caller, both, by, limit, "difference"):
         found[row.dimension].append(row)
+    inner: shares.Inner = None
+    if filters.are_within(*both):
+        inner = "selection"
+    elif filters.are_within(*reversed(both)):
+        inner = "baseline"
     spread = [
         DimensionShares(
-            dimension=by[place].name, distance=its[0].distance, values=[ValueShares.model_validate(r) for r in its]
+            dimension=by[place].name,
+            distance=its[0].distance,
+            chance=shares.by_chance(its[0], inner),
+            values=[ValueShares.model_validate(r) for r in its],
         )
         for place, its in found.items()
     ]
@@ -311,7 +319,7 @@ async def compare(
         unit=measure.unit,
         selection=stats[0],
         baseline=stats[1],
-        dimensions=sorted(spread, key=lambda d: (-d.distance, d.dimension)),
+        dimensions=sorted(spread, key=lambda d: (-round(d.distance - d.chance, 9), d.dimension)),  # of sums of floats
     )
 
 

@@ -3321,7 +3321,7 @@ export interface components {
             baseline: components["schemas"]["AggregateOut"];
             /**
              * Dimensions
-             * @description The dimension in which they differ most, first.
+             * @description The dimension in which they differ most beyond chance, first.
              */
             dimensions: components["schemas"]["DimensionShares"][];
         };
@@ -4057,6 +4057,13 @@ export interface components {
              * @description Half the sum of the differences of the shares (total variation): 0, all are alike, to 1, none in common.
              */
             distance: number;
+            /**
+             * Chance
+             * @description About the distance that selections of these sizes have if connections are put into them at random: many rare
+             *     values, as of ports, make it large. Connections of one capture are alike, so that captures put at random differ by
+             *     more; selections of which some connections are in both by less, unless one has all of the other.
+             */
+            chance: number;
             /**
              * Values
              * @description Those whose shares differ most, first.

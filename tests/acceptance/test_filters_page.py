@@ -322,10 +322,13 @@ def test_two_selections_are_compared(stack: Services, team: str, signed_in: Page
         "/v1/aggregates/comparison?" + urlencode({"measure": "goodput_bps", "selection": "tag=site%3Dberlin"}),
     )
     page.get_by_test_id("comparison-measure").select_option("goodput_bps")
-    differing = [d["dimension"] for d in found["dimensions"] if d["distance"] > 0]
+    differing = [d["dimension"] for d in found["dimensions"] if d["distance"] - d["chance"] > 1e-9]
     sections = page.get_by_test_id("dimension")
     expect(sections).to_have_count(len(differing))
     assert [s.get_attribute("data-dimension") for s in sections.all()] == differing
+    alike = [d for d in found["dimensions"] if d["dimension"] not in differing]
+    assert alike, "all differ by more than chance"
+    expect(page.get_by_test_id("alike")).to_contain_text(f"{100 * alike[0]['distance']:.0f}")
     expect(page.get_by_test_id("measured").first).to_contain_text(
         f"{found['selection']['percentiles']['p50'] / 1e6:.2f}"
     )

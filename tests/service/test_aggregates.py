@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
+import random
+import statistics
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -291,6 +293,22 @@ def test_two_selections_compared(rows: All, client: TestClient) -> None:  # noqa
     compared(client, rows, {"bytes_min": 1_000_000}, lambda r: r["bytes"] >= 1_000_000)  # which no histogram can tell
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_selection_compared_with_all(rows: All, client: TestClient, swapped: bool) -> None:  # noqa: F811
+    """Which has it in it, so that they differ by less at random."""
+    tcp, both = urlencode({"kind": "tcp", "tag": "site=lab"}), ["selection", "baseline"]
+    whole = urlencode({"tag": "site=lab"})
+    wanted = dict(zip(reversed(both) if swapped else both, (tcp, whole), strict=True))
+    found = client.get("/v1/aggregates/comparison", params={"measure": "goodput_bps", **wanted}).json()
+    its = [r for r in rows if r["tags"].get("site") == "lab"]
+    size = sum(r["kind"] == "tcp" for r in its)
+    assert 0 < size < len(its)
+    for d in found["dimensions"]:
+        if d["dimension"] in GROUPS:
+            values = [GROUPS[d["dimension"]](r) for r in its]
+            assert d["chance"] == pytest.approx(at_random(values, size, values), rel=0.05, abs=0.01)
+
+
 def compared(client: TestClient, rows: All, baseline: dict[str, Any], is_in: Callable[[Row], bool]) -> None:  # noqa: F811
     wanted = {"selection": urlencode({"tag": "site=lab"}), "baseline": urlencode(baseline)}
     found = client.get("/v1/aggregates/comparison", params={"measure": "goodput_bps", **wanted, "limit": 50}).json()
@@ -313,9 +331,22 @@ def compared(client: TestClient, rows: All, baseline: dict[str, Any], is_in: Cal
         assert {v["value"]: (v["selection"], v["baseline"]) for v in by_name[name]["values"]} == {
             v: (counts["selection"][v], counts["baseline"][v]) for v in each
         }
-    distances = [d["distance"] for d in found["dimensions"]]
-    assert distances == sorted(distances, reverse=True)
-    assert distances[0] > 0
+        both = [GROUPS[name](r) for its in chosen.values() for r in its]
+        assert by_name[name]["chance"] == pytest.approx(at_random(both, len(chosen["selection"])), rel=0.05, abs=0.01)
+    beyond = [d["distance"] - d["chance"] for d in found["dimensions"]]
+    assert beyond == sorted(beyond, reverse=True)
+    assert beyond[0] > beyond[-1]
+
+
+def at_random(values: list[Any], size: int, whole: list[Any] | None = None) -> float:
+    """The mean distance between so many of them and the whole, or else the others."""
+    draw, drawn, distances = random.Random(1), list(values), []
+    for _ in range(4000):
+        draw.shuffle(drawn)
+        one, others = Counter(drawn[:size]), drawn[size:] if whole is None else whole
+        other = Counter(others)
+        distances.append(sum(abs(one[v] / size - other[v] / len(others)) for v in one | other) / 2)
+    return statistics.fmean(distances)
 
 
 PERIODS = urlencode({"from": "2026-11-01T00:00:00Z", "split": "2026-11-15T00:00:00Z", "to": "2026-11-30T00:00:00Z"})

@@ -261,7 +261,7 @@ def test_findings_of_a_capture(client: TestClient) -> None:
 def test_how_two_selections_differ(client: TestClient) -> None:
     asked = "measure=goodput_bps&selection=kind%3Dmptcp&baseline=kind%3Dtcp"
     found = client.get(f"/v1/aggregates/comparison?{asked}&limit=50").json()["dimensions"]
-    told = [{"dimension": d["dimension"], "distance": d["distance"], **v} for d in found for v in d["values"]]
+    told = [{**{n: d[n] for n in ("dimension", "distance", "chance")}, **v} for d in found for v in d["values"]]
     assert {"kind", "tag:site"} <= {t["dimension"] for t in told}
     assert json_of(client, f"/v1/aggregates/comparison.jsonl?{asked}") == told
     rows = csv_of(client, f"/v1/aggregates/comparison.csv?{asked}")

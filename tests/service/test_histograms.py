@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from fastapi.testclient import TestClient
@@ -33,6 +34,7 @@ from store.models import (
     Attempt,
     Capture,
     ConnectionFact,
+    DayCount,
     DayHistogram,
     DaySpread,
     FairnessGroup,
@@ -48,6 +50,10 @@ from worker import retention
 
 FIRST_DAY = 18_000
 DAYS = 3
+FIELDS = (
+    "kind", "sender_algorithm", "subflow_count", "verdict", "mark", "prefix", "peer_prefix", "sport", "dport", "site",
+    "tag:run", "uploader",
+)  # fmt: skip
 GROUPS: tuple[list[str], ...] = ([], ["day"], ["sender_algorithm", "site"], ["site", "day"], ["kind"])
 EVERYTHING = {"bytes_min": 0}
 """A filter that selects all, and that no histogram knows."""
@@ -118,9 +124,11 @@ class World:
             "goodput_bps": draw.choice((None, 0.0, draw.lognormvariate(15, 3))),
             "completion_s": draw.choice((None, draw.lognormvariate(0, 3))),
             "retransmission_rate": draw.choice((None, 0.0, draw.random())), "rtt_min_us": rtt_min,
-            "rtt_us": None if rtt_min is None else rtt_min + draw.randint(0, 10**5), "subflow_count": 1,
-            "quality_id": draw.choice(self.qualities), "sport": 1, "dport": 2, "kind": draw.choice(("tcp", "mptcp")),
-            "sender_algorithm": draw.choice(("cubic", "bbr", "unknown")), "src": "10.0.0.1", "dst": "10.0.0.2",
+            "rtt_us": None if rtt_min is None else rtt_min + draw.randint(0, 10**5),
+            "subflow_count": draw.randint(1, 2), "quality_id": draw.choice(self.qualities),
+            "sport": draw.choice((1, 2, 10)), "dport": 2, "kind": draw.choice(("tcp", "mptcp")),
+            "sender_algorithm": draw.choice(("cubic", "bbr", "unknown")),
+            "src": draw.choice(("10.0.0.1", "10.0.1.1", "2001:db8::1")), "dst": "10.0.0.2",
         }  # fmt: skip
 
     def _group(self, attempt_id: int, place: int, connections: int) -> dict[str, Any]:
@@ -165,9 +173,7 @@ class World:
             histograms.refresh(self.team_id, day)
 
     def ask(self, **params: Any) -> dict[str, Any]:
-        answer = self.client.get("/v1/aggregates", params={"histogram": True, **params})
-        assert answer.status_code == 200, answer.text
-        return dict(answer.json())
+        return self.json("/v1/aggregates", {"histogram": True, **params})
 
     def check(self, **params: Any) -> None:
         """What histograms answer is what a recount does."""
@@ -178,6 +184,31 @@ class World:
             name = self.random.choice(list(facts.MEASURES))
             by = [d for d in self.random.choice(GROUPS) if d in ("site", "day") or name not in OF_GROUPS]
             self.check(measure=name, group_by=by, include_unreliable=self.random.random() < 0.5, **self._period())
+            self.check_counts()
+
+    def check_counts(self) -> None:
+        """So it is of how many connections have each value, in one selection and in two."""
+        fields = self.random.sample(FIELDS, 3)
+        asked = {"field": fields, "limit": self.random.choice((2, 50)), **self._period()}
+        assert self.json("/v1/connections/values", asked) == self.json(
+            "/v1/connections/values", {**asked, **EVERYTHING}
+        )
+        both = {name: self._period() for name in ("selection", "baseline")}
+        compared, recounted = (
+            self.json(
+                "/v1/aggregates/comparison",
+                {"measure": "rtt_us", "limit": 50, **{n: urlencode({**of, **more}) for n, of in both.items()}},
+            )["dimensions"]
+            for more in ({}, EVERYTHING)
+        )
+        for d in recounted:  # values are added in another order
+            d |= {name: pytest.approx(d[name], abs=1e-12) for name in ("distance", "chance")}
+        assert recounted == compared
+
+    def json(self, path: str, params: dict[str, Any]) -> dict[str, Any]:
+        answer = self.client.get(path, params=params)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
 
     def check_changes(self) -> None:
         """All groups of both periods, whose sums the facts give, too."""
@@ -276,7 +307,7 @@ def test_histograms_are_those_of_a_recount(client: TestClient, seed: int) -> Non
         world.delete(capture_id)
     world.refresh()
     with engine().connect() as database:
-        for table in (DayHistogram, DaySpread):
+        for table in (DayCount, DayHistogram, DaySpread):
             assert database.scalar(select(func.count()).where(table.team_id == world.team_id)) == 0
 
 
@@ -309,6 +340,32 @@ def test_answers_come_from_histograms_unless_a_day_is_stale(world: World) -> Non
     for changed in ({"notes": "read"}, {"tags": {"site": "elsewhere", "run": "3"}}):
         assert world.client.patch(f"/v1/captures/{first}", json=changed).status_code == 200
     assert world.stale() == [], "no histogram is divided by this"
+
+
+def test_counts_of_values_are_kept_unless_a_day_is_stale(world: World) -> None:
+    """Seen by counts that are wrong: each value of a day has a thousand connections too many."""
+    first = world.analyse(days=[FIRST_DAY])
+    world.analyse(days=[FIRST_DAY + 1])
+    world.analyse(days=range(FIRST_DAY, FIRST_DAY + DAYS + 1))
+    world.refresh()
+    with engine().begin() as database:
+        wrong = text("UPDATE day_counts SET counts = ARRAY(SELECT unnest(counts) + 1000) WHERE team_id = :team_id")
+        database.execute(wrong, {"team_id": world.team_id})
+
+    def wrong_days(field: str, **wanted: Any) -> int:
+        values = world.json("/v1/connections/values", {"field": field, "limit": 50, **wanted})["fields"][0]["values"]
+        return max(v["connections"] // 1000 for v in values)
+
+    whole = {"from": moment(FIRST_DAY), "to": moment(FIRST_DAY + 2)}
+    for field in ("kind", "verdict", "dport", "peer_prefix"):
+        assert wrong_days(field) >= 2
+        assert wrong_days(field, **whole) == 2
+        assert wrong_days(field, **{"from": moment(FIRST_DAY + 0.25)}) >= 1
+        for of_facts in (EVERYTHING, {"q": "drawn"}, {"from": moment(FIRST_DAY), "to": moment(FIRST_DAY + 0.999)}):
+            assert wrong_days(field, **of_facts) == 0, (field, of_facts)
+    assert wrong_days("hour", **whole) == 0, "of these no counts are kept"
+    world.client.delete(f"/v1/captures/{first}")
+    assert wrong_days("dport", **whole) == 1
 
 
 def test_percentiles_are_off_by_at_most_one_percent(world: World) -> None:
