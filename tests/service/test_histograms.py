@@ -188,11 +188,7 @@ class World:
 
     def check_counts(self) -> None:
         """So it is of how many connections have each value, in one selection and in two."""
-        fields = self.random.sample(FIELDS, 3)
-        asked = {"field": fields, "limit": self.random.choice((2, 50)), **self._period()}
-        assert self.json("/v1/connections/values", asked) == self.json(
-            "/v1/connections/values", {**asked, **EVERYTHING}
-        )
+        self.check_values(**self._period())
         both = {name: self._period() for name in ("selection", "baseline")}
         compared, recounted = (
             self.json(
@@ -204,6 +200,12 @@ class World:
         for d in recounted:  # values are added in another order
             d |= {name: pytest.approx(d[name], abs=1e-12) for name in ("distance", "chance")}
         assert recounted == compared
+
+    def check_values(self, **period: str) -> None:
+        fields = self.random.sample(FIELDS, 3)
+        asked = {"field": fields, "limit": self.random.choice((2, 50)), **period}
+        found, expected = (self.json("/v1/connections/values", {**asked, **more}) for more in ({}, EVERYTHING))
+        assert found == expected
 
     def json(self, path: str, params: dict[str, Any]) -> dict[str, Any]:
         answer = self.client.get(path, params=params)
@@ -397,6 +399,7 @@ def test_times_before_1970_and_captures_of_many_days(world: World) -> None:
                 bounds = {n: moment(d) for n, d in (("from", begin), ("to", end)) if d is not None}
                 name, by = ("rtt_us", "day") if world.random.random() < 0.7 else ("jain", "site")
                 world.check(measure=name, group_by=by, **bounds)
+                world.check_values(**bounds)
 
 
 def days_of(capture_id: uuid.UUID) -> list[int] | None:
