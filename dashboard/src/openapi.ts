@@ -4059,7 +4059,7 @@ export interface components {
             distance: number;
             /**
              * Chance
-             * @description About the distance that selections of these sizes have if connections are put into them at random: many rare
+             * @description The mean distance that selections of these sizes have if connections are put into them at random: many rare
              *     values, as of ports, make it large. Connections of one capture are alike, so that captures put at random differ by
              *     more; selections of which some connections are in both by less, unless one has all of the other.
              */
