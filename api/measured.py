@@ -75,10 +75,10 @@ def alone(label: str) -> ColumnElement[bool]:
 
 
 def harmed(label: str | None) -> tuple[Any, ColumnElement[Any], ColumnElement[bool]]:
-    """The neighbours of the one connection that a what-if changes, as rows; what each loses; which rows are about the
-    connection that is asked for."""
+    """The neighbours of the one connection that a what-if changes, as rows; the harm to each, by the algorithm that is
+    predicted; which rows are about the connection that is asked for."""
     beside = func.jsonb_array_elements(WhatIf.result["neighbours"]).table_valued(column("value", JSONB)).alias("n")
-    harm = beside.c.value["harm"]["median"].astext.cast(Float)
+    harm = beside.c.value["harm"]["predicted"]["median"].astext.cast(Float)
     about = [WhatIf.capture_id == Capture.id, WhatIf.state == State.done, _IS_OK, *_NOTHING_ELSE]
     about.append(ConnectionFact.number == beside.c.value["id"].astext.cast(Integer))
     return beside, harm, and_(*about, *([] if label is None else [WhatIf.label == label]))

@@ -68,7 +68,7 @@ def _of_whatif(algorithm: str) -> Measure:
 
 
 def _of_harm(algorithm: str | None) -> Measure:
-    """A value for each connection beside one that a what-if changed, and nothing else."""
+    """A value for each connection beside one that a what-if changed, and nothing else, where harm could be said."""
 
     def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
         beside, harm, about = measured.harmed(algorithm)

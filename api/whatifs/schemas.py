@@ -42,6 +42,21 @@ class CalibratedOut(Schema):
     """The recorded algorithm on the fitted path."""
 
 
+class HarmOut(Schema):
+    """Harm of the connection that changes to one beside it (Ware et al., HotNets 2019), of goodput: (x - y) / x, where
+    x is what the other one has without it, and y beside it, in runs on the same networks. 0: none; 1: all is lost;
+    below 0: the other one gains by it."""
+
+    goodput_without_bps: SpreadOut
+    """x, on the network of the predicted world."""
+    recorded: SpreadOut
+    """Of the recorded algorithm, simulated on the recorded network."""
+    predicted: SpreadOut
+    """Of the algorithm that is asked about."""
+    change: SpreadOut
+    """In each run, predicted less recorded."""
+
+
 class NeighbourOut(Schema):
     """A connection beside the one that changes."""
 
@@ -56,8 +71,9 @@ class NeighbourOut(Schema):
     """By metric."""
     change: dict[str, SpreadOut]
     """Against the recorded world, by metric: a ratio less 1; of retransmitted packets a difference."""
-    harm: SpreadOut | None
-    """The share of its goodput that it loses; below 0: it gains."""
+    harm: HarmOut | None
+    """Null where it cannot be said: where all change, where what it ran is not known, or where the recorded algorithms
+    do not give its recorded goodput on the fitted path. Also in predictions of an earlier version."""
 
 
 class FlightsOut(Schema):

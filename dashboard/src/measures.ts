@@ -25,7 +25,7 @@ export const MEASURES: Measure[] = [
   { name: "rtt_us", words: "RTT", meaning: "median round-trip time", shown: (v) => ms(v), thresholds: null, lessIsBetter: true },
   { name: "mptcp_to_tcp_ratio", words: "MPTCP / TCP", meaning: "mean goodput of MPTCP over that of TCP at a shared bottleneck", shown: ratio, thresholds: [1.25, 2], lessIsBetter: false, isBestAt1: true, ofGroups: true },
   { name: "fair_share_ratio", words: "part of the fair share", meaning: "what a connection got of a shared bottleneck over its max-min fair share: above 1 it took from others", shown: ratio, thresholds: [1.25, 2], lessIsBetter: false, isBestAt1: true },
-  { name: "harm", words: "harm", meaning: "part of its goodput that a connection loses beside one that a stored what-if changed", shown: (v) => percent(v), thresholds: null, lessIsBetter: true },
+  { name: "harm", words: "harm", meaning: "part of the goodput without another connection that one loses beside it, in simulations of stored what-ifs", shown: (v) => percent(v), thresholds: null, lessIsBetter: true },
 ];
 
 // Measures of an algorithm only.

@@ -4389,6 +4389,22 @@ export interface components {
             duration_s: number;
         };
         /**
+         * HarmOut
+         * @description Harm of the connection that changes to one beside it (Ware et al., HotNets 2019), of goodput: (x - y) / x, where
+         *     x is what the other one has without it, and y beside it, in runs on the same networks. 0: none; 1: all is lost;
+         *     below 0: the other one gains by it.
+         */
+        HarmOut: {
+            /** @description x, on the network of the predicted world. */
+            goodput_without_bps: components["schemas"]["SpreadOut"];
+            /** @description Of the recorded algorithm, simulated on the recorded network. */
+            recorded: components["schemas"]["SpreadOut"];
+            /** @description Of the algorithm that is asked about. */
+            predicted: components["schemas"]["SpreadOut"];
+            /** @description In each run, predicted less recorded. */
+            change: components["schemas"]["SpreadOut"];
+        };
+        /**
          * LastOut
          * @description The team's last check of the configuration that has ended.
          */
@@ -4941,8 +4957,11 @@ export interface components {
             change: {
                 [key: string]: components["schemas"]["SpreadOut"];
             };
-            /** @description The share of its goodput that it loses; below 0: it gains. */
-            harm: components["schemas"]["SpreadOut"] | null;
+            /**
+             * @description Null where it cannot be said: where all change, where what it ran is not known, or where the recorded algorithms
+             *     do not give its recorded goodput on the fitted path. Also in predictions of an earlier version.
+             */
+            harm: components["schemas"]["HarmOut"] | null;
         };
         /**
          * NoteChange
@@ -7674,6 +7693,7 @@ export type FindingOut = components['schemas']['FindingOut'];
 export type FirstViolation = components['schemas']['FirstViolation'];
 export type FlightsOut = components['schemas']['FlightsOut'];
 export type GroupMemberOut = components['schemas']['GroupMemberOut'];
+export type HarmOut = components['schemas']['HarmOut'];
 export type LastOut = components['schemas']['LastOut'];
 export type LineOut = components['schemas']['LineOut'];
 export type MarksOut = components['schemas']['MarksOut'];

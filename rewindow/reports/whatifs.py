@@ -62,7 +62,7 @@ def _neighbour(n: Neighbour) -> dict[str, Any]:
     return {
         "id": n.id, "kind": n.kind, "algorithm": n.algorithm, "recorded": _numbers(n.recorded),
         "predicted": _spreads(n.predicted), "change": _spreads(n.change),
-        "harm": None if n.harm is None else _spread(n.harm),
+        "harm": None if n.harm is None else _spreads(vars(n.harm)),
     }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def text(predictions: Sequence[Prediction]) -> str:
             rows.append(["calibration: goodput", "", *(_off(p) for p in able)])
             lines.append(table(rows))
             lines.append(f"its application has {', or '.join(WORDS[kind] for kind in able[0].source)}")
-            lines += [line for p in able for line in _harms(p)]
+            lines += [line for p in able for n in p.neighbours for line in _beside(p, n)]
         lines += [f"{p.algorithm}: cannot say: {p.reason}" for p in own if p.verdict != "ok"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
@@ -109,7 +109,10 @@ def text(predictions: Sequence[Prediction]) -> str:
 def _interval(s: Spread | None, name: str) -> str:
     if s is None:
         return "-"
-    shown = _SHOWN[name]
+    return _three(s, _SHOWN[name])
+
+
+def _three(s: Spread, shown: Callable[[float], str]) -> str:
     return f"{shown(s.median)} [{shown(s.low)}, {shown(s.high)}]"
 
 
@@ -119,13 +122,27 @@ def _off(p: Prediction) -> str:
     return f"{found['simulated'].median / found['recorded'] - 1:+.0%}"
 
 
-def _harms(p: Prediction) -> list[str]:
-    return [
-        f"{p.algorithm}: connection {n.id} ({n.kind}) changes its goodput by {-n.harm.median:+.0%} "
-        f"[{-n.harm.high:+.0%}, {-n.harm.low:+.0%}]"
-        for n in p.neighbours
-        if n.harm is not None
-    ]
+def _beside(p: Prediction, n: Neighbour) -> list[str]:
+    """What comes of a neighbour."""
+    told = []
+    goodput = n.change.get("goodput_bps")
+    if goodput is not None:
+        told.append(f"connection {n.id} ({n.kind}) changes its goodput by {_three(goodput, _signed_share)}")
+    if n.harm is not None:
+        told.append(
+            f"harm to connection {n.id}: {_three(n.harm.predicted, _share)} of its goodput without connection"
+            f" {p.connection}, {_three(n.harm.recorded, _share)} with the recorded algorithm;"
+            f" difference in points {_three(n.harm.change, lambda v: f'{100 * v:+.0f}')}"
+        )
+    return [f"{p.algorithm}: {line}" for line in told]
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def _signed_share(value: float) -> str:
+    return f"{value:+.0%}"
 
 
 def fit_document(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from rewindow.whatif.answers import WhatIf, answers
 from rewindow.whatif.fitting import Fit, fit
 from rewindow.whatif.observation import Observation, ObservedConnection, observe
-from rewindow.whatif.prediction import Neighbour, Prediction, Spread
+from rewindow.whatif.prediction import Harm, Neighbour, Prediction, Spread
 
 __all__ = [
-    "Fit", "Neighbour", "Observation", "ObservedConnection", "Prediction", "Spread", "WhatIf", "answers", "fit",
+    "Fit", "Harm", "Neighbour", "Observation", "ObservedConnection", "Prediction", "Spread", "WhatIf", "answers", "fit",
     "observe",
 ]  # fmt: skip

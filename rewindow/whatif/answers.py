@@ -12,6 +12,7 @@ from rewindow.whatif.batches import Report, Work, completed
 from rewindow.whatif.fitting import Fit, TooManyConnections, fitting, may_be_any, recorded_algorithm
 from rewindow.whatif.observation import Observation, ObservedConnection
 from rewindow.whatif.prediction import Prediction, cannot_be_fitted, predicting, read_settings, refused
+from rewindow.whatif.worlds import Kept
 
 CONNECTIONS_MOST = 32
 """Answered where no connection is named: those with the most data."""
@@ -21,14 +22,16 @@ FIT_SHARE = 0.6
 
 @dataclass
 class WhatIf:
-    """Fits are made once, when the first question needs them. assumed: what connections ran, by id, where the capture
-    does not tell.
+    """Fits are made once, when the first question needs them, and so are runs that several questions need.
+
+    assumed: what connections ran, by id, where the capture does not tell.
     """
 
     observation: Observation
     seed: int = 1
     assumed: Mapping[int, Choice] = field(default_factory=dict)
     _fits: dict[int, list[Fit] | str] = field(default_factory=dict)
+    _kept: Kept = field(default_factory=dict)
 
     def connection(self, number: int) -> ObservedConnection:
         """Raises BadOption where the capture has no such connection."""
@@ -108,9 +111,10 @@ class WhatIf:
             return refused(connection, algorithm, fits, self._recorded(connection))
         return (
             yield from predicting(
-                fits, number, algorithm, everyone=everyone, runs=runs, settings=settings, seed=self.seed
+                fits, number, algorithm, everyone=everyone, runs=runs, settings=settings, seed=self.seed,
+                kept=self._kept,
             )
-        )
+        )  # fmt: skip
 
 
 def answers(

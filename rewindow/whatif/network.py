@@ -149,9 +149,16 @@ def _direction(link: str, forward: bool, delay_s: float = 0.0, bottleneck: Bottl
 
 
 def scenario(
-    connections: tuple[ObservedConnection, ...], network: Network, first_ns: int, duration_s: float
+    connections: tuple[ObservedConnection, ...],
+    network: Network,
+    first_ns: int,
+    duration_s: float,
+    absent: int | None = None,
 ) -> Scenario:
-    """Each connection is a transfer, in the same order, and each of its subflows a path. It runs until all is sent."""
+    """Each connection is a transfer, in the same order, and each of its subflows a path. It runs until all is sent.
+
+    absent: the place of a connection that never was.
+    """
     directions = {
         (number, forward): _direction(f"bottleneck{number}", forward, bottleneck=b if forward else None)
         for number, b in enumerate(network.bottlenecks)
@@ -159,6 +166,8 @@ def scenario(
     }
     hosts, links, paths, transfers = [], list(directions.values()), [], []
     for c, connection in enumerate(connections):
+        if c == absent:
+            continue
         ends: list[list[Interface]] = [[], []]
         own = []
         for s, subflow in enumerate(connection.subflows):

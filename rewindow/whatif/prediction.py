@@ -19,7 +19,7 @@ from rewindow.whatif.flights import Flights
 from rewindow.whatif.network import MTU_MIN_BYTES, Network, mtu_bytes
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
 from rewindow.whatif.sources import KINDS, taken_as, written
-from rewindow.whatif.worlds import Ran, simulated_worlds
+from rewindow.whatif.worlds import Absence, Kept, Ran, Worlds, simulated_absence, simulated_worlds
 
 Array = npt.NDArray[Any]
 
@@ -30,6 +30,8 @@ _WIDE = 3.0
 """The width of an interval of log goodput that says nothing: its ends are 20 times apart."""
 _MISFIT_MOST = 20.0
 """Beyond it nothing is said."""
+_ABSENCE_SHARE = 1 / 3
+"""Of an answer, for progress, where the world without the connection is simulated, too: one of three."""
 _PACKETS_MIN = 30
 _LIMITED_MOST = 0.7
 """Of a connection's ACKs: beyond it a send buffer decided, of a size that is not known. Linux's default, which the
@@ -59,8 +61,24 @@ class Simulated:
 
 
 @dataclass(frozen=True)
+class Harm:
+    """What a connection does to one beside it, of which x is the goodput without it, and y the goodput beside it:
+    (x - y) / x (Ware et al., HotNets 2019). Below 0: the other one gains by it.
+
+    predicted: where it runs the algorithm that is asked about; recorded: where it runs its recorded algorithm, in
+    simulations, too. change: of each run, predicted less recorded.
+    """
+
+    goodput_without_bps: Spread
+    """x, on the network of the changed world."""
+    recorded: Spread
+    predicted: Spread
+    change: Spread
+
+
+@dataclass(frozen=True)
 class Neighbour:
-    """A connection beside the one that changes. harm: the share of its goodput that it loses; below 0: it gains."""
+    """A connection beside the one that changes. harm None: it cannot be said."""
 
     id: int
     kind: str
@@ -68,7 +86,7 @@ class Neighbour:
     recorded: dict[str, float | None]
     predicted: dict[str, Spread]
     change: dict[str, Spread]
-    harm: Spread | None
+    harm: Harm | None
 
 
 @dataclass(frozen=True)
@@ -188,13 +206,18 @@ def _jain(world: Sequence[Ran]) -> Spread | None:
     return Spread.of(goodput.sum(axis=1) ** 2 / np.maximum(squares, 1e-9))
 
 
+def _is_off(goodput: Mapping[str, Any]) -> bool:
+    """goodput: its calibration."""
+    sd = float(np.hypot(goodput["sd"], errors.stored()["goodput_bps"].fixed))
+    return bool(abs(goodput["off"]) > max(_OFF_SD * sd, _OFF_LEAST))
+
+
 def _unclear(fit: Fit, calibration: Mapping[str, Any], predicted: Mapping[str, Spread]) -> str | None:
     """Why the prediction is not to be believed; None: it may be."""
     goodput = calibration.get("goodput_bps")
     if goodput is None or "goodput_bps" not in predicted:
         return "the connection did not end in simulations of it"
-    sd = float(np.hypot(goodput["sd"], errors.stored()["goodput_bps"].fixed))
-    if abs(goodput["off"]) > max(_OFF_SD * sd, _OFF_LEAST):
+    if _is_off(goodput):
         simulated = goodput["simulated"].median
         return (
             f"calibration is off: the recorded algorithm has {simulated / 1e6:.2f} Mbit/s in the fitted network, "
@@ -208,6 +231,44 @@ def _unclear(fit: Fit, calibration: Mapping[str, Any], predicted: Mapping[str, S
             return "the path was never saturated: its rate is not in the capture, and the answer depends on it"
         return "the capture does not tell enough about the path: the interval would be too wide"
     return None
+
+
+def _harmed(without: Ran, beside: Ran) -> Array:
+    """Harm in each run; NaN where it has no goodput without the other one. Without goodput beside it, all is lost."""
+    alone = without.metrics["goodput_bps"]
+    return 1 - beside.goodput_bps / np.where(alone > 0, alone, np.nan)
+
+
+def harm_of(recorded: tuple[Ran, Ran], changed: tuple[Ran, Ran]) -> Harm | None:
+    """Of one neighbour, where half of the runs have it. recorded, changed: runs without and beside the other one."""
+    before, after = _harmed(*recorded), _harmed(*changed)
+    known = ~np.isnan(before) & ~np.isnan(after)
+    if np.count_nonzero(known) < len(known) / 2:
+        return None
+    return Harm(
+        Spread.of(changed[0].goodput_bps[known]), Spread.of(before[known]), Spread.of(after[known]),
+        Spread.of((after - before)[known]),
+    )  # fmt: skip
+
+
+def _neighbours(best: Fit, place: int, worlds: Worlds, absence: Absence | None) -> list[Neighbour]:
+    """absence None: harm is not asked for."""
+    found: list[Neighbour] = []
+    for i, c in enumerate(best.connections):
+        if i == place:
+            continue
+        recorded, known = c.outcome().metrics(), best.algorithms[i]
+        own = _metrics(recorded, worlds.recorded[i], worlds.changed[i])
+        goodput = own.calibration.get("goodput_bps")
+        is_known = known is not None or may_be_any(c)
+        harm = None
+        if absence is not None and is_known and goodput is not None and not _is_off(goodput):
+            without = absence.recorded[len(found)], absence.changed[len(found)]
+            harm = harm_of((without[0], worlds.recorded[i]), (without[1], worlds.changed[i]))
+        found.append(
+            Neighbour(c.id, c.facts.kind, known.label if known else None, recorded, own.predicted, own.change, harm)
+        )
+    return found
 
 
 def predict(
@@ -238,8 +299,10 @@ def predicting(
     runs: int = 48,
     settings: Mapping[str, str] | None = None,
     seed: int = 1,
+    kept: Kept | None = None,
 ) -> Work[Prediction]:
-    """As predict does, in batches."""
+    """As predict does, in batches. kept: rows that other questions about these fits have left, to which it adds."""
+    kept = {} if kept is None else kept
     best = fits[0]
     place = next(i for i, c in enumerate(best.connections) if c.id == connection)
     observed = best.connections[place]
@@ -258,9 +321,13 @@ def predicting(
         if named is None:
             return refused(observed, algorithm, f"source={source}: no pauses of its application were seen", name)
         best = replace(best, networks=tuple(n.with_source(place, named) for n in best.networks))
-    worlds = yield from simulated_worlds(
-        best, place, changes, runs, lambda network: changed(network, place, wanted), seed
-    )
+    tells_harm = len(best.connections) > 1 and not everyone
+    share = 1 - _ABSENCE_SHARE if tells_harm else 1.0
+
+    def changed_network(network: Network) -> Network:
+        return changed(network, place, wanted)
+
+    worlds = yield from simulated_worlds(best, place, changes, runs, changed_network, seed, kept, share)
     recorded = observed.outcome().metrics()
     base, other = worlds.recorded[place], worlds.changed[place]
     own = _metrics(recorded, base, other)
@@ -268,20 +335,9 @@ def predicting(
     reason = _unclear(best, calibration, own.predicted)
     if reason:
         return replace(refused(observed, algorithm, reason, name), calibration=calibration)
-    neighbours = []
-    for i, c in enumerate(best.connections):
-        if i == place:
-            continue
-        metrics = c.outcome().metrics()
-        theirs = _metrics(metrics, worlds.recorded[i], worlds.changed[i])
-        goodput = theirs.change.get("goodput_bps")
-        neighbours.append(
-            Neighbour(
-                c.id, c.facts.kind, a.label if (a := best.algorithms[i]) else None, metrics, theirs.predicted,
-                theirs.change,
-                Spread(-goodput.median, -goodput.high, -goodput.low) if goodput else None,
-            )
-        )  # fmt: skip
+    absence = None
+    if tells_harm:
+        absence = yield from simulated_absence(best, place, runs, changed_network, seed, kept, share)
     shares = other.bytes / np.maximum(other.bytes.sum(axis=1, keepdims=True), 1)
     better = other.goodput_bps > base.goodput_bps
     return Prediction(
@@ -289,7 +345,7 @@ def predicting(
         verdict="ok", reason=None, recorded=recorded, calibration=calibration, predicted=own.predicted,
         change=own.change, simulated=own.simulated, better=float(better.mean()),
         subflows=tuple(Spread.of(column) for column in shares.T), jain=_jain(worlds.changed),
-        neighbours=tuple(neighbours), runs=runs,
+        neighbours=tuple(_neighbours(best, place, worlds, absence)), runs=runs,
         source=tuple(dict.fromkeys(n.sources[place].kind for n in best.networks)),
         flights=flights.over_time(observed, best.first_ns, worlds.flights),
     )  # fmt: skip

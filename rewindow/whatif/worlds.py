@@ -1,4 +1,5 @@
-"""Runs of a fit's connections on draws of its networks: as they were, and in the world that is asked about."""
+"""Runs of a fit's connections on draws of its networks: as they were, in the world that is asked about, and without the
+connection that is asked about."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rewindow.core import Choice
-from rewindow.simulator import simulate
+from rewindow.simulator import Simulation, simulate
 from rewindow.whatif import errors, flights
 from rewindow.whatif.batches import Batch, Work
 from rewindow.whatif.errors import METRICS
@@ -19,6 +20,9 @@ from rewindow.whatif.network import Network, scenario
 from rewindow.whatif.outcomes import Outcome
 
 Array = npt.NDArray[Any]
+Kept = dict[tuple[tuple[int, ...], Network, int, int | None], Array]
+"""Rows of runs in which no connection has another algorithm, for all questions about the same fits: by the ids of the
+connections, the network, the seed, and the place of the connection that is absent."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,24 @@ def _ran(rows: Array, subflows: Sequence[int]) -> tuple[Ran, ...]:
     return tuple(found)
 
 
+def _simulated(best: Fit, network: Network, seed: int, choices: dict[str, Choice], absent: int | None) -> Simulation:
+    run = scenario(best.connections, network, best.first_ns, best.duration_s, absent)
+    return simulate(run, seed, choices, rows=True)
+
+
+def _algorithms(best: Fit) -> dict[str, Choice]:
+    """Of each connection, as recorded."""
+    return {str(c.id): a or UNKNOWN_SENDER for c, a in zip(best.connections, best.algorithms, strict=True)}
+
+
+def _unchanged(best: Fit, network: Network, seed: int, kept: Kept, absent: int | None = None) -> Array:
+    """The row of the run in which all that are there have their recorded algorithms."""
+    key = (tuple(c.id for c in best.connections), network, seed, absent)
+    if key not in kept:
+        kept[key] = np.array(_row(outcomes(_simulated(best, network, seed, _algorithms(best), absent))))
+    return kept[key]
+
+
 def simulated_worlds(
     best: Fit,
     place: int,
@@ -79,23 +101,55 @@ def simulated_worlds(
     runs: int,
     changed_network: Callable[[Network], Network],
     seed: int,
+    kept: Kept,
+    ends: float,
 ) -> Work[Worlds]:
-    """place: of the connection that is asked about. changes: algorithms by the connection's id; others keep theirs."""
-    base = {str(c.id): a or UNKNOWN_SENDER for c, a in zip(best.connections, best.algorithms, strict=True)}
-    other = base | {str(c): choice for c, choice in changes.items()}
+    """place: of the connection that is asked about. changes: algorithms by the connection's id; others keep theirs.
+    ends: the part of the whole work that this is.
+    """
+    other = _algorithms(best) | {str(c): choice for c, choice in changes.items()}
 
     def both(i: int) -> Array:
         network = best.networks[i % len(best.networks)]
-        before, after = (
-            simulate(scenario(best.connections, n, best.first_ns, best.duration_s), seed + i, choices, rows=True)
-            for n, choices in ((network, base), (changed_network(network), other))
-        )
+        before = _unchanged(best, network, seed + i, kept)
+        after = _simulated(best, changed_network(network), seed + i, other, None)
         over_time = flights.simulated(after, best.connections, place, best.first_ns)
-        return np.array([*_row(outcomes(before)), *_row(outcomes(after)), *over_time])
+        return np.array([*before, *_row(outcomes(after)), *over_time])
 
-    rows = yield Batch(runs, both, 0.0, 1.0)
+    rows = yield Batch(runs, both, 0.0, ends)
     subflows = [len(c.subflows) for c in best.connections]
     width = sum(subflows) + len(subflows) * len(METRICS)
     return Worlds(
         _ran(rows[:, :width], subflows), _ran(rows[:, width : 2 * width], subflows), rows[:, 2 * width :]
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Runs without the connection that is asked about, of each other one: on the networks of both Worlds, with their
+    seeds.
+    """
+
+    recorded: tuple[Ran, ...]
+    changed: tuple[Ran, ...]
+
+
+def simulated_absence(
+    best: Fit,
+    place: int,
+    runs: int,
+    changed_network: Callable[[Network], Network],
+    seed: int,
+    kept: Kept,
+    begins: float,
+) -> Work[Absence]:
+    """As simulated_worlds. begins: the part of the whole work that is done before."""
+
+    def without(i: int) -> Array:
+        network = best.networks[i % len(best.networks)]
+        return np.concatenate([_unchanged(best, n, seed + i, kept, place) for n in (network, changed_network(network))])
+
+    rows = yield Batch(runs, without, begins, 1.0)
+    subflows = [len(c.subflows) for i, c in enumerate(best.connections) if i != place]
+    width = rows.shape[1] // 2
+    return Absence(_ran(rows[:, :width], subflows), _ran(rows[:, width:], subflows))

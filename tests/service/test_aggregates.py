@@ -418,23 +418,32 @@ def test_buckets_are_off_by_at_most_one_percent(services: object) -> None:
 
 
 def test_whatifs_and_harm(rows: All, client: TestClient) -> None:  # noqa: F811
-    """Of stored what-ifs only; here one that was answered, and one that could not be."""
+    """Of stored what-ifs only; here one that was answered, and one that could not be. Harm is known of one neighbour,
+    and not of another; nor in a prediction of when the word stood for something else."""
     from store.database import engine
 
     one, two = [r for r in rows if r["goodput_bps"]][:2]
-    harmed = next(r for r in rows if r["capture_id"] == one["capture_id"])
+    harmed, unknown = [r for r in rows if r["capture_id"] == one["capture_id"]][:2]
+    share = {"median": -0.25, "low": -0.5, "high": 0}
+    harm = {"goodput_without_bps": {"median": 8e6, "low": 7e6, "high": 9e6}, "recorded": share, "change": share}
     said = {
         "verdict": "ok",
         "recorded": {"goodput_bps": 4e6},
         "predicted": {"goodput_bps": {"median": 6e6, "low": 5e6, "high": 7e6}},
-        "neighbours": [{"id": harmed["number"], "harm": {"median": -0.25, "low": -0.5, "high": 0}}],
+        "neighbours": [
+            {"id": harmed["number"], "harm": harm | {"predicted": {"median": 0.375, "low": 0.25, "high": 0.5}}},
+            {"id": unknown["number"], "harm": None},
+        ],
     }
-    of_all = said | {"neighbours": [{"id": harmed["number"], "harm": {"median": 0.75, "low": 0.5, "high": 0.9}}]}
+    other = {"median": 0.75, "low": 0.5, "high": 0.9}
+    of_all = said | {"neighbours": [{"id": harmed["number"], "harm": harm | {"predicted": other}}]}
+    of_before = said | {"neighbours": [{"id": harmed["number"], "harm": other}]}
     refused = {"verdict": "cannot_say", "recorded": {"goodput_bps": 1e6}, "predicted": {}, "neighbours": []}
     with engine().begin() as database:
         for row, label, result, everyone, network in (
             (one, "lia", said, False, "{}"), (two, "lia", refused, False, "{}"),
             (one, "lia", of_all, True, "{}"), (one, "lia", of_all, False, '{"path1.rate": 1}'),
+            (two, "balia", of_before, False, "{}"),
         ):  # fmt: skip
             database.execute(
                 text(
@@ -456,11 +465,13 @@ def test_whatifs_and_harm(rows: All, client: TestClient) -> None:  # noqa: F811
 
     assert (behind("whatif:lia"), behind("whatif:olia")) == ([one["id"]], [])
     assert behind("harm") == behind("harm:lia") == [harmed["id"]]
-    assert behind("harm:olia") == []
-    for name in ("harm", "harm:lia"):
+    assert behind("harm:olia") == behind("harm:balia") == []
+    for name, missing in (("harm", 2), ("harm:lia", 1)):
         total = ask(client, measure=name, group_by="site")["total"]
-        assert (total["count"], total["mean"], total["percentiles"]["p50"]) == (1, -0.25, -0.25)
-    assert ask(client, measure="harm:olia")["total"]["count"] == 0
+        assert (total["count"], total["mean"], total["missing"]) == (1, 0.375, missing)
+        assert total["percentiles"]["p50"] == pytest.approx(0.375, rel=0.01)
+    for name in ("harm:olia", "harm:balia"):
+        assert ask(client, measure=name)["total"]["count"] == 0
 
 
 def of_periods(change: dict[str, Any]) -> dict[str, int]:

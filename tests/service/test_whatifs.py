@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, update
+from sqlalchemy import create_engine, func, select, text, update
 
+from deploy.run import Services
 from tests.service.test_api import SAMPLE, Run, assert_problem, mptcp, upload
-from tests.service.test_jobs import in_transaction
+from tests.service.test_jobs import alembic, in_transaction, new_database
 
 SHORT_BYTES = 20_000
 """Of the sample: too few to tell what its senders ran, so that the answer costs no simulation."""
@@ -76,7 +77,10 @@ def test_a_what_if_from_request_to_prediction(client: TestClient, run_jobs: Run)
     goodput = found["predicted"]["goodput_bps"]
     assert 0 < goodput["low"] < goodput["median"] < goodput["high"]
     assert found["calibration"]["goodput_bps"]["simulated"]["median"] > 0
-    assert [n["id"] for n in found["neighbours"]] == [1 - connection["number"]]
+    [beside] = found["neighbours"]
+    assert beside["id"] == 1 - connection["number"]
+    assert set(beside["harm"]) == {"goodput_without_bps", "recorded", "predicted", "change"}
+    assert beside["harm"]["goodput_without_bps"]["median"] > beside["predicted"]["goodput_bps"]["median"]
     assert len(found["subflow_shares"]) == 2
     assert found["source"] in (["bytes"], ["time"])
     listed = client.get(f"/v1/connections/{connection['id']}/whatifs").json()["items"]
@@ -84,6 +88,48 @@ def test_a_what_if_from_request_to_prediction(client: TestClient, run_jobs: Run)
     assert listed[1] == whatif
     (event,) = client.get(f"/v1/whatifs/{asked['id']}/events").text.split("\n\n")[:-1]
     assert json.loads(event.split("data: ")[1]) == {n: whatif[n] for n in ("state", "stage", "progress", "error")}
+
+
+def test_harm_of_before_is_taken_out_of_stored_answers(services: Services) -> None:
+    """It was what a neighbour loses, compared with the recorded algorithm, which a downgrade tells of new answers."""
+    url = new_database(services)
+    alembic(services, url, "upgrade 0035")
+    database = create_engine(url)
+    goodput = {"goodput_bps": {"median": -0.25, "low": -0.5, "high": 0.125}}
+    was = {"median": 0.25, "low": -0.125, "high": 0.5}
+    beside = [{"id": 7, "change": goodput, "harm": was}, {"id": 3, "change": {}, "harm": None}]
+    results: list[Any] = [{"verdict": "ok", "neighbours": beside}, {"verdict": "ok", "neighbours": []}, None]
+    with database.begin() as connection:
+        connection.execute(text("INSERT INTO teams (id, name) VALUES (gen_random_uuid(), 'a')"))
+        connection.execute(
+            text(
+                "INSERT INTO captures (id, team_id, sha256, bytes, filename, object_key)"
+                " SELECT gen_random_uuid(), id, sha256('a'), 1, 'a', '' FROM teams"
+            )
+        )
+        for number, result in enumerate(results):
+            connection.execute(
+                text(
+                    "INSERT INTO whatifs (id, capture_id, connection_id, connection_number, label, algorithm, repeat,"
+                    " everyone, settings, state, result) SELECT gen_random_uuid(), id, gen_random_uuid(), :number,"
+                    " 'cubic', 'cubic', 48, false, '{}', cast(:state AS state), cast(:result AS jsonb) FROM captures"
+                ),
+                {
+                    "number": number, "state": "queued" if result is None else "done",
+                    "result": None if result is None else json.dumps(result),
+                },
+            )  # fmt: skip
+
+    def found() -> list[Any]:
+        with database.connect() as connection:
+            return list(connection.scalars(text("SELECT result FROM whatifs ORDER BY connection_number")))
+
+    alembic(services, url, "upgrade 0036")
+    without = [n | {"harm": None} for n in beside]
+    assert found() == [{"verdict": "ok", "neighbours": without}, *results[1:]]
+    alembic(services, url, "downgrade 0035")
+    assert found() == results
+    database.dispose()
 
 
 def test_that_nothing_can_be_said_is_an_answer(client: TestClient, connection: dict[str, Any], run_jobs: Run) -> None:

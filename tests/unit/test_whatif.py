@@ -1,6 +1,7 @@
 """Fits and what-ifs, on captures of simulated networks that the test knows. Real pairs of runs: `make validate`."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,15 +17,17 @@ from rewindow.core import Choice
 from rewindow.errors import BadOption, UnknownAlgorithm
 from rewindow.scenarios import Write, parse
 from rewindow.simulator import simulate
-from rewindow.whatif import Observation, WhatIf, answers, fit, observe
+from rewindow.whatif import Observation, Prediction, WhatIf, answers, fit, observe, worlds
+from rewindow.whatif.batches import Work
 from rewindow.whatif.estimates import estimate
 from rewindow.whatif.flights import sampled
 from rewindow.whatif.groups import components, groupings, likeness
 from rewindow.whatif.network import Bottleneck, Network
 from rewindow.whatif.network import scenario as scenario_of
-from rewindow.whatif.prediction import cannot_be_fitted, changed, predict, read_settings
+from rewindow.whatif.prediction import cannot_be_fitted, changed, harm_of, predict, predicting, read_settings
 from rewindow.whatif.round_trips import base_rtts_s
 from rewindow.whatif.sources import by_bytes, sources, written
+from rewindow.whatif.worlds import Ran
 
 NETWORK = """
 name = "network"
@@ -44,7 +47,7 @@ interfaces.a = {{ address = "10.0.2.2", mtu = 1500 }}
 [links.shared]
 {shared}
 [links.far]
-delay = "20ms"
+delay = "{far}"
 [[paths]]
 name = "one"
 from = "client.a"
@@ -76,9 +79,14 @@ SHARED = 'rate = "4M"\ndelay = "15ms"\nlimit = 30'
 
 
 def scenario(
-    shared: str = SHARED, client: str = "", rival: str = "", algorithm: str = "reno", ecn: str = "false"
+    shared: str = SHARED,
+    client: str = "",
+    rival: str = "",
+    algorithm: str = "reno",
+    ecn: str = "false",
+    far: str = "20ms",
 ) -> Any:
-    text = NETWORK.format(shared=shared, client=client, rival=rival, algorithm=algorithm, ecn=ecn)
+    text = NETWORK.format(shared=shared, client=client, rival=rival, algorithm=algorithm, ecn=ecn, far=far)
     return parse(text, "network.toml")
 
 
@@ -273,16 +281,28 @@ def test_the_same_seed_gives_the_same_answer(whatif: WhatIf, observed: Callable[
     assert first == second
 
 
+def in_pieces(work: Work[Prediction]) -> tuple[Prediction, list[tuple[float, float]]]:
+    """The answer of runs in another order, each stored as doubles; and what part of the work each batch is."""
+    spans = []
+    batch = next(work)
+    while True:
+        spans.append((batch.begins, batch.ends))
+        stored = {i: batch.row(i).tobytes() for i in (5, 0, 3, 4, 2, 1)}
+        try:
+            batch = work.send(np.array([np.frombuffer(stored[i]) for i in range(batch.runs)]))
+        except StopIteration as ended:
+            return ended.value, spans
+
+
 def test_an_answer_does_not_depend_on_how_its_runs_were_cut_and_ordered(whatif: WhatIf) -> None:
-    """As the service runs them: some rows now, others later, each stored as doubles."""
+    """As the service runs them: some rows now, others later."""
     whole = whatif.ask(0, Choice("cubic"), runs=6)
     fits = whatif.fits(0)
-    work = whatif.asking(fits, 0, Choice("cubic"), runs=6)
-    batch = next(work)
-    stored = {i: batch.row(i).tobytes() for i in (5, 0, 3, 4, 2, 1)}
-    with pytest.raises(StopIteration) as ended:
-        work.send(np.array([np.frombuffer(stored[i]) for i in range(batch.runs)]))
-    assert ended.value.value == whole
+    cut, spans = in_pieces(WhatIf(whatif.observation).asking(fits, 0, Choice("cubic"), runs=6))
+    assert cut == whole
+    [(begins, middle), (rest, ends)] = spans
+    assert (begins, ends) == (0, 1)
+    assert 0 < middle == rest < 1
     flights = whole.flights
     assert flights is not None
     assert 0 < len(flights.times_s) == len(flights.recorded_bytes) <= 200
@@ -329,6 +349,129 @@ def test_everyone_changes(whatif: WhatIf) -> None:
     everyone = whatif.ask(0, Choice("cubic"), runs=6, everyone=True)
     assert alone.calibration["goodput_bps"] == everyone.calibration["goodput_bps"]
     assert alone.neighbours[0].predicted != everyone.neighbours[0].predicted
+
+
+def test_harm_of_two_equal_connections_is_half(observed: Callable[..., Observation]) -> None:
+    """Alone each has the link, together each has half of it."""
+    whatif = WhatIf(observed(far="0ms", client='start = "300ms"'))
+    for number in (0, 1):
+        [neighbour] = whatif.ask(number, Choice("newreno"), runs=24).neighbours
+        harm = neighbour.harm
+        assert harm is not None
+        assert harm.predicted.median == pytest.approx(0.5, abs=0.08)
+        assert harm.predicted.low < 0.5 < harm.predicted.high
+        assert harm.recorded == harm.predicted, "it ran newreno"
+        assert (harm.change.low, harm.change.median, harm.change.high) == (0, 0, 0)
+        assert harm.goodput_without_bps.median == pytest.approx(4e6 * 1448 / 1500, rel=0.03)
+        assert neighbour.change["goodput_bps"].median == 0, "what is lost beside the recorded world is something else"
+
+
+def test_what_an_application_limits_is_not_harmed(observed: Callable[..., Observation]) -> None:
+    """12 kB every 500 ms are a twentieth of the link."""
+    whatif = WhatIf(observed(rival='write = "12kB"\npause = "500ms"\n'))
+    for name in ("newreno", "cubic"):
+        [neighbour] = whatif.ask(0, Choice(name), runs=24).neighbours
+        assert neighbour.harm is not None
+        assert neighbour.harm.predicted.median == pytest.approx(0, abs=0.03)
+        assert abs(neighbour.harm.predicted.high) < 0.1
+
+
+def test_harm_is_compared_with_that_of_the_recorded_algorithm(whatif: WhatIf) -> None:
+    """Run by run: the difference is narrower than both are wide together."""
+    same, other = (whatif.ask(0, Choice(name), runs=24).neighbours[0].harm for name in ("newreno", "cubic"))
+    assert same is not None
+    assert other is not None
+    assert (other.recorded, other.goodput_without_bps) == (same.recorded, same.goodput_without_bps)
+    assert other.predicted.median > other.recorded.median
+    assert other.change.median > 0
+    wide = sum(s.high - s.low for s in (other.predicted, other.recorded))
+    assert 0 < other.change.high - other.change.low < wide
+
+
+def test_harm_on_another_network_is_compared_with_that_network_alone(whatif: WhatIf) -> None:
+    """A link of 12 Mbit/s: more without the connection, and as much as before on the recorded network."""
+    before = whatif.ask(0, Choice("cubic"), runs=8).neighbours[0].harm
+    faster = whatif.ask(0, Choice("cubic"), runs=8, settings={"path1.rate": "12M"}).neighbours[0].harm
+    assert before is not None
+    assert faster is not None
+    assert faster.recorded == before.recorded
+    assert faster.goodput_without_bps.median > 2 * before.goodput_without_bps.median
+    assert 0 < faster.predicted.median < 1
+
+
+def test_harm_is_null_where_it_cannot_be_said(whatif: WhatIf) -> None:
+    [neighbour] = whatif.ask(0, Choice("cubic"), runs=4, everyone=True).neighbours
+    assert neighbour.harm is None
+    assert neighbour.predicted, "of a world in which all change"
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    fit, (own, beside), (ran, _) = fits[0], fits[0].connections, fits[0].algorithms
+
+    def told(**changes: Any) -> bool:
+        [neighbour] = predict([replace(fit, **changes)], 0, Choice("cubic"), runs=4).neighbours
+        return neighbour.harm is not None
+
+    assert told()
+    assert not told(algorithms=(ran, None)), "nobody knows what it ran"
+    times_ten = replace(beside.facts, goodput_bps=10 * (beside.facts.goodput_bps or 0))
+    assert not told(connections=(own, replace(beside, facts=times_ten))), "it is not explained"
+    nothing = replace(beside.facts, goodput_bps=None)
+    assert not told(connections=(own, replace(beside, facts=nothing))), "it carried nothing"
+
+
+def test_harm_of_runs() -> None:
+    """A gain is harm below zero; all is lost without goodput; a run without the other one needs goodput."""
+
+    def ran(*goodput: float) -> Ran:
+        return Ran({"goodput_bps": np.array(goodput)}, np.zeros((len(goodput), 1)))
+
+    none = float("nan")
+    found = harm_of((ran(4, 4, 4), ran(2, 2, 2)), (ran(4, 4, none), ran(5, none, 3)))
+    assert found is not None
+    assert (found.recorded.low, found.recorded.high) == (0.5, 0.5)
+    assert found.predicted.low == pytest.approx(-0.25 + 0.05 * 1.25)  # of two values the 5th percentile
+    assert found.predicted.high == pytest.approx(1 - 0.05 * 1.25)
+    assert found.change.median == pytest.approx(-0.125)
+    assert harm_of((ran(4, 4, 4), ran(2, 2, 2)), (ran(4, none, none), ran(2, 2, 2))) is None
+
+
+def test_the_world_without_a_connection_is_simulated_once_for_all_algorithms(
+    observed: Callable[..., Observation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each draw: as recorded, without, and once for each algorithm. Alone a connection harms nobody."""
+    made: list[int] = []
+
+    def counted(run: Any, *given: Any, **named: Any) -> Any:
+        made.append(len(run.transfers))
+        return simulate(run, *given, **named)
+
+    monkeypatch.setattr(worlds, "simulate", counted)
+    whatif = WhatIf(observed())
+    told = [whatif.ask(0, Choice(name), runs=6) for name in ("newreno", "cubic")]
+    assert sorted(made) == 6 * [1] + 18 * [2]
+    assert told[1] == WhatIf(observed()).ask(0, Choice("cubic"), runs=6), "whoever asks first"
+    made.clear()
+    whatif.ask(0, Choice("cubic"), runs=6, everyone=True)
+    assert made == 6 * [2]
+    made.clear()
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    predict([replace(fits[0], networks=fits[0].networks[:1])], 0, Choice("cubic"), runs=3)
+    assert sorted(made) == 3 * [1] + 6 * [2], "each run has random numbers of its own"
+    made.clear()
+    whole = observed()
+    alone = WhatIf(replace(whole, connections=whole.connections[:1])).ask(0, Choice("cubic"), runs=6)
+    assert alone.neighbours == ()
+    assert made == 12 * [1]
+
+
+def test_a_refused_prediction_asks_for_no_harm(whatif: WhatIf) -> None:
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    work = predicting([replace(fits[0], misfit=40.0)], 0, Choice("newreno"), runs=4)
+    batch = next(work)
+    with pytest.raises(StopIteration):
+        work.send(np.array([batch.row(i) for i in range(4)]))
 
 
 def test_refusals_say_why(observed: Callable[..., Observation]) -> None:
@@ -505,7 +648,10 @@ def test_the_command_answers_for_each_connection_and_algorithm(capture_file: str
         assert set(cubic["predicted"][name]) == {"median", "low", "high"}
         assert cubic["recorded"][name] is not None
         assert set(cubic["calibration"][name]["simulated"]) == {"median", "low", "high"}
-    assert [n["id"] for n in cubic["neighbours"]] == [1]
+    [beside] = cubic["neighbours"]
+    assert beside["id"] == 1
+    assert list(beside["harm"]) == ["goodput_without_bps", "recorded", "predicted", "change"]
+    assert {tuple(spread) for spread in beside["harm"].values()} == {("median", "low", "high")}
 
 
 def test_the_command_prints_a_table(capture_file: str) -> None:
@@ -513,6 +659,8 @@ def test_the_command_prints_a_table(capture_file: str) -> None:
     assert told.returncode == 0, told.stderr
     assert "connection 0 (tcp), which ran newreno" in told.stdout
     assert "calibration: goodput" in told.stdout
+    harm = r"cubic: harm to connection 1: \d+% \[.*\] of its goodput without connection 0, \d+% \["
+    assert re.search(harm, told.stdout)
     fitted = command("fit", capture_file)
     assert fitted.returncode == 0, fitted.stderr
     assert "0.0, 1.0" in fitted.stdout
