@@ -18,9 +18,19 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Float, cast, literal, select, text, update
 
+from deploy.run import Services
 from tests.service.test_api import assert_problem
 from tests.service.test_connections import All, Row, client, rows, team  # noqa: F401  # fixtures
 from tests.service.test_exports import assert_alike, csv_of
+
+
+@pytest.fixture(autouse=True)
+def without_limit(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fast machine asks for more than what one team may ask for in a second."""
+    from store.settings import settings
+
+    monkeypatch.setattr(settings(), "team_requests_per_s", 1e6)
+
 
 Value = Callable[[Row], float | None]
 
