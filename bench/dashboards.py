@@ -171,7 +171,7 @@ def generate(owner_address: str, captures: int, each: int) -> None:
 
     backfills = [
         next(Path(versions[0]).glob(f"{number}_*.py")).read_text().split('BACKFILL = """')[1].split('"""')[0]
-        for number in ("0017", "0034")
+        for number in ("0017", "0034", "0037")
     ]
     with psycopg.connect(owner_address, autocommit=True) as database:
         numbers = {"CAPTURES": captures, "EACH": each, "LARGEST": captures - 1, "MANY": MANY}

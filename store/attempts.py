@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection as DatabaseConnection
-from sqlalchemy import delete, exists, func, insert, select, text, update
+from sqlalchemy import Integer, cast, delete, exists, func, insert, select, text, update
 
 from store import histograms, jobs
 from store.database import engine
@@ -74,6 +74,11 @@ def publish(database: DatabaseConnection, taken: Claim, attempt_id: int, **value
     # Takes longer for more connections: before the job is locked, for which a request may wait.
     days = histograms.kept_days(attempt_id).scalar_subquery()
     database.execute(update(Attempt).where(Attempt.id == attempt_id).values(days=days))
+    number = func.jsonb_array_elements_text(FairnessGroup.members["connections"])
+    its = ConnectionFact.number.in_(select(cast(number, Integer)).correlate(FairnessGroup))
+    began = select(func.min(ConnectionFact.first_ns)).where(ConnectionFact.attempt_id == attempt_id, its)
+    of_attempt = update(FairnessGroup).where(FairnessGroup.attempt_id == attempt_id)
+    database.execute(of_attempt.values(first_ns=began.correlate(FairnessGroup).scalar_subquery()))
     jobs.hold(database, taken)
     database.execute(
         update(Capture)

@@ -6,11 +6,12 @@ A measure's value has one time: adjacent periods have all values of both, and no
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    ColumnClause,
     ColumnElement,
     Float,
     Integer,
@@ -28,7 +29,7 @@ from sqlalchemy import (
     select,
     true,
 )
-from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.sql import visitors
 
 from store.models import Capture, ConnectionFact, FairnessGroup, QualityRecord
 
@@ -109,8 +110,8 @@ class OfConnections:
 
 @dataclass(frozen=True)
 class OfGroups:
-    """A value for each fairness group of which the conditions select a member. Its time, and what else is asked of a
-    connection, is that of the first of these members."""
+    """A value for each fairness group of which the conditions select a member. Its time is that of the first of
+    these members."""
 
     unit: str
     value: ColumnElement[Any]
@@ -119,11 +120,11 @@ class OfGroups:
     def rows(
         self, team_id: uuid.UUID, columns: Sequence[Any], *where: ColumnElement[bool], periods: Sequence[Period]
     ) -> Select[Any]:
-        """As of connections."""
-        first_ns = ConnectionFact.first_ns.label("first_member_ns")
-        of_facts = facts(team_id, *columns, first_ns).where(*where)
-        attempts = facts(team_id, ConnectionFact.attempt_id).where(*where, during(ConnectionFact.first_ns, periods))
+        """As of connections. columns: of captures, and of facts `first_ns` and `attempt_id` only."""
+        if not any(_columns_of_facts(condition) - {"attempt_id"} for condition in where):
+            return self._of_captures(team_id, columns, *where, periods=periods)
         number = func.jsonb_array_elements_text(FairnessGroup.members["connections"])
+        attempts = facts(team_id, ConnectionFact.attempt_id).where(*where, during(ConnectionFact.first_ns, periods))
         # OFFSET: PostgreSQL would take each group apart anew for each connection of its capture.
         its = (
             select(
@@ -133,22 +134,37 @@ class OfGroups:
                 (FairnessGroup.verdict == "poor").label("unreliable"),
                 cast(number, Integer).label("number"),
             )
-            .where(FairnessGroup.attempt_id.in_(attempts))
+            .where(*([] if periods is ALWAYS else [FairnessGroup.attempt_id.in_(attempts)]))
             .offset(0)
             .subquery("its")
         )
         is_member = and_(ConnectionFact.attempt_id == its.c.attempt_id, ConnectionFact.number == its.c.number)
+        first_ns = ConnectionFact.first_ns.label("first_ns")
         if all(begin is not None and end is not None for begin, end in periods):
             # Few groups, which the planner takes for many: LIMIT makes it look up their members.
-            member = of_facts.where(is_member).limit(1).lateral("member")
-            members = select(its.c.value, its.c.unreliable, *member.c).join_from(its, member, true())
-            began: ColumnElement[Any] = member.c.first_member_ns
+            member = facts(team_id, first_ns).where(*where, is_member).limit(1).lateral("member")
+            members = select(its, member.c.first_ns).join_from(its, member, true()).subquery("members")
         else:
-            members = of_facts.add_columns(its.c.value, its.c.unreliable).join(its, is_member)
-            began = ConnectionFact.first_ns.expression
-        key = its.c.attempt_id, its.c.bottleneck
-        of_each = members.ext(distinct_on(*key)).order_by(*key, began).subquery("of_each")
-        return select(*of_each.c).where(during(of_each.c.first_member_ns, periods))
+            members = facts(team_id, its, first_ns).where(*where).join(its, is_member).subquery("members")
+        of_group = [members.c[name] for name in ("attempt_id", "bottleneck", "value", "unreliable")]
+        began = func.min(members.c.first_ns).label("first_ns")
+        of_each = select(*of_group, began).group_by(*of_group).subquery("of_each")
+        query = select(of_each.c.value, of_each.c.unreliable, *(_of_group(c, of_each.c) for c in columns))
+        query = query.join_from(of_each, Capture, Capture.attempt_id == of_each.c.attempt_id)
+        return query.where(during(of_each.c.first_ns, periods))
+
+    def _of_captures(
+        self, team_id: uuid.UUID, columns: Sequence[Any], *where: ColumnElement[bool], periods: Sequence[Period]
+    ) -> Select[Any]:
+        """All members of a group are selected, or none."""
+        its = FairnessGroup.__table__.c
+        query = select(
+            self.value.label("value"),
+            (FairnessGroup.verdict == "poor").label("unreliable"),
+            *(_of_group(c, its) for c in columns),
+        ).join(Capture, Capture.attempt_id == FairnessGroup.attempt_id)
+        query = query.where(Capture.team_id == team_id, FairnessGroup.first_ns.is_not(None))
+        return query.where(*(_of_group(c, its) for c in where), during(FairnessGroup.first_ns, periods))
 
     def has_value(self, *, reliable: bool) -> ColumnElement[bool]:
         """Is a connection a member of a group that has a value, a reliable one if that is asked for?"""
@@ -156,6 +172,24 @@ class OfGroups:
         is_valid = [FairnessGroup.verdict != "poor"] if reliable else []
         of_capture = FairnessGroup.attempt_id == ConnectionFact.attempt_id
         return exists().where(of_capture, is_member, self.value.is_not(None), *is_valid).correlate(ConnectionFact)
+
+
+def _is_of_facts(element: Any) -> bool:
+    return isinstance(element, ColumnClause) and getattr(element.table, "name", None) == ConnectionFact.__tablename__
+
+
+def _columns_of_facts(expression: ColumnElement[Any]) -> set[str]:
+    elements: Iterable[Any] = visitors.iterate(expression)
+    return {element.name for element in elements if _is_of_facts(element)}
+
+
+def _of_group(expression: Any, columns: Any) -> Any:
+    """With the columns of groups in the place of those of facts."""
+
+    def of_group(element: Any, **_: Any) -> Any:
+        return columns[element.name] if _is_of_facts(element) else None
+
+    return visitors.replacement_traverse(expression, {}, of_group)
 
 
 Measured = OfConnections | OfGroups

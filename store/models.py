@@ -812,7 +812,11 @@ class SweepWhatIf(Base):
 
 class FairnessGroup(Base):
     __tablename__ = "fairness_groups"
-    __table_args__ = (CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"), _verdicts())
+    __table_args__ = (
+        CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"),
+        _verdicts(),
+        Index("ix_fairness_groups_first_ns", "first_ns"),
+    )
 
     attempt_id: Mapped[int] = mapped_column(primary_key=True)
     bottleneck: Mapped[str] = mapped_column(primary_key=True)
@@ -825,6 +829,8 @@ class FairnessGroup(Base):
     mptcp_to_tcp_ratio: Mapped[float | None]
     declared: Mapped[bool]
     verdict: Mapped[Verdict] = mapped_column(server_default="good")
+    first_ns: Mapped[int | None]
+    """When the first of its members began; None until the attempt is published."""
 
 
 ALONE_FROM = 2

@@ -554,8 +554,16 @@ def test_captures_from_before_are_counted_after_the_migration(services: Services
                     " WITH ORDINALITY d (day, place)"
                 )
             )
+        connection.execute(
+            text(
+                "INSERT INTO fairness_groups (attempt_id, bottleneck, method, members, jain, declared)"
+                " SELECT attempt_id, 'sbd-0', 'sbd', '{\"connections\": [1, 3]}', 1, false FROM captures"
+                " WHERE filename = 'two'"
+            )
+        )
     alembic(services, url, "upgrade head")
     with database.begin() as connection:
+        assert connection.scalar(text("SELECT first_ns FROM fairness_groups")) == 2 * DAY_NS + 5
         rows = connection.execute(text("SELECT filename, days FROM captures JOIN attempts ON attempts.id = attempt_id"))
         assert {r.filename: r.days for r in rows} == {"one": [1], "two": [1, 2], "none": [], "many": None}
         stale = select(StaleDay.day).order_by(StaleDay.day)
