@@ -328,7 +328,11 @@ def test_two_selections_are_compared(stack: Services, team: str, signed_in: Page
     assert [s.get_attribute("data-dimension") for s in sections.all()] == differing
     alike = [d for d in found["dimensions"] if d["dimension"] not in differing]
     assert alike, "all differ by more than chance"
-    expect(page.get_by_test_id("alike")).to_contain_text(f"{100 * alike[0]['distance']:.0f}")
+    hidden = page.get_by_test_id("alike-dimension")
+    assert [s.get_attribute("data-dimension") for s in hidden.all()] == [d["dimension"] for d in alike]
+    expect(hidden.first).to_be_hidden()
+    page.get_by_test_id("alike").locator("summary").click()
+    expect(hidden.first).to_be_visible()
     expect(page.get_by_test_id("measured").first).to_contain_text(
         f"{found['selection']['percentiles']['p50'] / 1e6:.2f}"
     )
