@@ -8,11 +8,15 @@ down_revision = "0036"
 
 BACKFILL = """
 UPDATE fairness_groups g
-SET first_ns = (
-    SELECT min(f.first_ns) FROM connection_facts f
-    WHERE f.attempt_id = g.attempt_id
-        AND f.number IN (SELECT jsonb_array_elements_text(g.members->'connections')::integer)
-)
+SET first_ns = began.first_ns
+FROM (
+    SELECT o.attempt_id, o.bottleneck, min(f.first_ns) AS first_ns
+    FROM fairness_groups o
+    CROSS JOIN LATERAL jsonb_array_elements_text(o.members->'connections') AS member (number)
+    JOIN connection_facts f ON f.attempt_id = o.attempt_id AND f.number = member.number::integer
+    GROUP BY o.attempt_id, o.bottleneck
+) began
+WHERE g.attempt_id = began.attempt_id AND g.bottleneck = began.bottleneck
 """
 
 
