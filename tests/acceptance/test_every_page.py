@@ -35,8 +35,11 @@ FILES = {
     "connections-page": {"connections", "subflows of the connections"},
     "comparison-page": {"goodput of these", "goodput of those", "what differs"},
     "captures-page": {"captures"},
+    "settings-page": {"members", "tokens", "log"},
+    "alerts-page": {"alerts", "messages"},
+    "specifications-page": {"checks"},
 }
-"""What each page offers as files."""
+"""What each page offers as files. Tests of other modules hold the pages of settings and alerts."""
 BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 """By how many pixels the page is wider than the window."""
 COMPRESSED_BYTES_MAX = 170_000
@@ -223,6 +226,12 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     page.get_by_role("button", name=re.compile("^delete ")).first.click()
     hold(page, "confirmation", "Captures")
     page.get_by_test_id("confirmation-no").click()
+    asked = post(stack, token, "/v1/model-checks", b'{"spec": "Windows", "configuration": "asprinted"}')
+    shown(page, stack, f"/model-checks/{asked['id']}", "counterexample")
+    expect(page.get_by_test_id("check-state")).to_contain_text("violated Bounded")
+    expect(page.get_by_test_id("coverage")).to_be_visible()
+    assert saved_chart(page, "windows of the counterexample")[1:]
+    hold(page, "model-check-page", "Windows")
     shown(page, stack, "/specifications", "specification")
     page.get_by_test_id("specification").first.locator("summary").click()
     hold(page, "specifications-page", "Specifications")
