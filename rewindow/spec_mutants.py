@@ -364,38 +364,30 @@ def judge(
     every = mutants(manifest, plan)
     chosen = chosen_of(every, sample, wanted)
     stop = threading.Event()
-    with (
-        tempfile.TemporaryDirectory(prefix="rewindow-mutants-") as temporary,
-        concurrent.futures.ThreadPoolExecutor(jobs) as pool,
-    ):
-        try:
-            folder = Path(temporary)
-            alone = {name: pool.submit(_baseline, manifest, name, tlc, stop, folder) for name in plan.judges}
-            baselines = {name: run.result() for name, run in alone.items()}
-            place = {m.key: i for i, m in enumerate(chosen)}
-            judged: dict[int, Judged] = {}
+    with tempfile.TemporaryDirectory(prefix="rewindow-mutants-") as temporary, specs.threads(jobs, stop) as pool:
+        folder = Path(temporary)
+        alone = {name: pool.submit(_baseline, manifest, name, tlc, stop, folder) for name in plan.judges}
+        baselines = {name: run.result() for name, run in alone.items()}
+        place = {m.key: i for i, m in enumerate(chosen)}
+        judged: dict[int, Judged] = {}
 
-            def take(result: Judged) -> None:
-                judged[place[result.mutant.key]] = result
-                if on_judged:
-                    on_judged(result)
+        def take(result: Judged) -> None:
+            judged[place[result.mutant.key]] = result
+            if on_judged:
+                on_judged(result)
 
-            # Neighbours change the same definition and behave alike, so each run gets mutants from all definitions.
-            numbered = dict(enumerate(chosen, 1))
-            runs = -(-len(chosen) // TOGETHER_MAX)
-            shares = [{n: m for n, m in numbered.items() if n % runs == share} for share in range(runs)]
-            together = [pool.submit(_kills_together, manifest, plan, share, tlc, stop) for share in shares]
-            left = dict(numbered)
-            for future in concurrent.futures.as_completed(together):
-                for number, kill in sorted(future.result().items()):
-                    take(Judged(manifest.spec, left.pop(number), KILLED, kill.by, kill.judge))
-            running = [pool.submit(judge_mutant, manifest, plan, m, baselines, tlc, stop) for m in left.values()]
-            for one in concurrent.futures.as_completed(running):
-                take(one.result())
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+        # Neighbours change the same definition and behave alike, so each run gets mutants from all definitions.
+        numbered = dict(enumerate(chosen, 1))
+        runs = -(-len(chosen) // TOGETHER_MAX)
+        shares = [{n: m for n, m in numbered.items() if n % runs == share} for share in range(runs)]
+        together = [pool.submit(_kills_together, manifest, plan, share, tlc, stop) for share in shares]
+        left = dict(numbered)
+        for future in concurrent.futures.as_completed(together):
+            for number, kill in sorted(future.result().items()):
+                take(Judged(manifest.spec, left.pop(number), KILLED, kill.by, kill.judge))
+        running = [pool.submit(judge_mutant, manifest, plan, m, baselines, tlc, stop) for m in left.values()]
+        for one in concurrent.futures.as_completed(running):
+            take(one.result())
     tally = Tally(manifest.spec, [judged[i] for i in sorted(judged)], all_of_them=len(chosen) == len(every))
     tally.differences = differences_of(tally, {m.key for m in every}, read_survivors(manifest.folder))
     return tally

@@ -1264,6 +1264,21 @@ def archived_classes(folder: Path, tlc: Path, stop: threading.Event | None = Non
     return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive.exists() else []
 
 
+@contextlib.contextmanager
+def threads(number: int, stop: threading.Event) -> Iterator[concurrent.futures.ThreadPoolExecutor]:
+    """Threads that run TLC. An exception, which a signal may raise at any place, sets `stop` before it waits for the
+    threads: it would otherwise wait for all that TLC has left to do.
+    """
+    pool = concurrent.futures.ThreadPoolExecutor(number)
+    try:
+        yield pool
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def check(
     found: Sequence[Manifest], tlc: Path, suite: str = "quick", on_result: Callable[[Result], None] | None = None
 ) -> list[Result]:
@@ -1282,23 +1297,15 @@ def check(
             if suite == "full" or mutant.suite == "quick":
                 tasks.append((0, len(tasks), functools.partial(check_mutant, m, mutant, tlc, stop, options)))
     results: dict[int, Result] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary,
-        concurrent.futures.ThreadPoolExecutor(PROCESSES_MAX) as pool,
-    ):
+    with tempfile.TemporaryDirectory(prefix="rewindow-specs-") as temporary, threads(PROCESSES_MAX, stop) as pool:
         if len(tasks) >= ARCHIVE_RUNS_MIN:
             options += archived_classes(Path(temporary), tlc, stop)
         running = {pool.submit(task): place for _, place, task in sorted(tasks, key=lambda t: (-t[0], t[1]))}
-        try:
-            for future in concurrent.futures.as_completed(running):
-                result = future.result()
-                results[running[future]] = result
-                if on_result:
-                    on_result(result)
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+        for future in concurrent.futures.as_completed(running):
+            result = future.result()
+            results[running[future]] = result
+            if on_result:
+                on_result(result)
     return [results[place] for place in sorted(results)]
 
 

@@ -1,5 +1,6 @@
 """The runner of the specifications: what it reads of TLC, and what it does not let pass."""
 
+import concurrent.futures
 import json
 import os
 import re
@@ -419,20 +420,39 @@ def test_a_run_can_be_watched_and_cancelled(tmp_path):
     assert outcome.seconds < 60
 
 
-def test_an_interrupt_ends_what_runs(counter, tmp_path):
+@pytest.fixture
+def long_check(tmp_path):
     manifest = json.dumps({"title": "long", "configurations": [configuration(config="long.cfg")]})
     folder = tmp_path / "Counter"
     folder.mkdir()
     (folder / "manifest.json").write_text(manifest)
     (folder / "Counter.tla").write_text(COUNTER)
     (folder / "long.cfg").write_text(HOLDS.replace("= 4", "= 100000000"))
+    return specs.manifests(tmp_path)
 
+
+def test_an_interrupt_ends_what_runs(long_check):
     def interrupted(result):
         raise KeyboardInterrupt  # at the first result, the manifest's, while TLC runs
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        specs.check(specs.manifests(tmp_path), specs.jar(), on_result=interrupted)
+        specs.check(long_check, specs.jar(), on_result=interrupted)
+    assert time.monotonic() - began < 60
+
+
+def test_an_interrupt_before_all_runs_are_submitted_ends_those_that_are(long_check, monkeypatch):
+    submit = concurrent.futures.ThreadPoolExecutor.submit
+
+    def interrupted(pool, task):
+        submit(pool, task)
+        wait_for("TLC", lambda: tlc_below(os.getpid()) != [], [])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(concurrent.futures.ThreadPoolExecutor, "submit", interrupted)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        specs.check(long_check, specs.jar())
     assert time.monotonic() - began < 60
 
 
