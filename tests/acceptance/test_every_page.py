@@ -42,6 +42,32 @@ FILES = {
 """What each page offers as files. Tests of other modules hold the pages of settings and alerts."""
 BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 """By how many pixels the page is wider than the window."""
+SLOWED = """
+window.shifts = [];
+window.waiting = 0;
+let asked = 0;
+new PerformanceObserver((list) => {
+  for (const e of list.getEntries()) {
+    const what = e.sources.map((s) => `${s.node?.outerHTML?.slice(0, 80)} ${s.previousRect.y} to ${s.currentRect.y}`);
+    window.shifts.push([e.value, what]);
+  }
+}).observe({type: 'layout-shift', buffered: true});
+const fetched = window.fetch;
+window.fetch = async (...request) => {
+  const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+  window.waiting++;
+  try {
+    const answer = await fetched(...request);
+    await wait(60 + 90 * (asked++ % 4));
+    return answer;
+  } finally {
+    wait(300).then(() => window.waiting--);
+  }
+};
+"""
+"""Answers come one after the other. `waiting`: requests without an answer, or whose answer may not be drawn yet."""
+SHIFT_MAX = 0.005
+"""Of a page that arrives, as browsers sum it up (Cumulative Layout Shift, where up to 0.1 is called good)."""
 COMPRESSED_BYTES_MAX = 170_000
 """Of script and style of the dashboard's page."""
 
@@ -238,3 +264,40 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     page.goto(f"{stack.address}/model-checks")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
     hold(page, "no-page", "No such page")
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_nothing_moves_while_a_page_arrives(
+    stack: Services, page: Page, connection: tuple[str, str], width: int
+) -> None:
+    token, number = connection
+    assert page.context.browser
+    page = page.context.browser.new_page(viewport={"width": width, "height": 900})  # nobody is signed in
+    page.goto(f"{stack.address}/connections/{number}")
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    address = page.locator(".crumbs a").last.get_attribute("href")
+    check = post(stack, token, "/v1/model-checks", b'{"spec": "Windows", "configuration": "asprinted"}')["id"]
+    page.goto(f"{stack.address}/model-checks/{check}")
+    expect(page.get_by_test_id("check-state")).to_contain_text("violated Bounded")
+    page.add_init_script(SLOWED)
+    moved = {}
+    for path, test_id in {
+        "/": "trend",
+        f"{address}": "connection",
+        f"/connections/{number}": "chart",
+        "/captures?values=open": "capture",
+        "/connections?values=open": "connection",
+        "/comparison?selection=kind%3Dmptcp&baseline=kind%3Dtcp&measure=goodput_bps": "bar",
+        f"/model-checks/{check}": "counterexample",
+        "/specifications": "specification",
+        "/alerts": "make-webhook",
+        "/settings": "event",
+    }.items():
+        shown(page, stack, path, test_id)
+        page.wait_for_function("() => window.waiting === 0")
+        shifts = page.evaluate("window.shifts")
+        if sum(value for value, _ in shifts) > SHIFT_MAX:
+            moved[path] = shifts
+    page.close()
+    assert moved == {}
