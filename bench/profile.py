@@ -14,28 +14,24 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.speed import CONTROLLERS, DOCUMENT, PROGRAMS, Capture, build, generate, series, table
+from bench.speed import CONTROLLERS, DOCUMENT, FOLDER, PROGRAMS, Capture, build, generate, series, table
 
 MARKER = "<!-- profile -->"
 FUNCTIONS = 24
 
-STAGES = (
-    ("the kernel: reading the file", r"^\[k\]"),
-    ("records: core-c/src/capture", r"^(rw_(pcap|pcapng|capture|observation|input)_|rw_oddity|next_plain)"),
-    ("packets: core-c/src/packet", r"^(rw_(packet|parse)_|parse_)"),
-    (
-        "flows: core-c/src/flow",
-        r"^(rw_(survey|flow|clock|copies|journal|pass)_|(read|write)_long|see_(data|handshake|lag|echo|mptcp)|slot_of|hash)",
-    ),
-    (
-        "senders: core-c/src/sender, core-c/src/events",
-        r"^(rw_(sender|rack|scoreboard|round_trip|reconstruction|rtt_samples|events|settle)_|sent_|acked_|begin_ack|sack_|"
-        r"read_sacks|react|drop_acknowledged|acknowledge_|identify_|process_|make_room|recut|mark_)",
-    ),
-    ("controllers: core-c/src/control", r"^(control|newreno|cubic|tccc|css|aca|lia|reno)_"),
-    ("shadows and rows: core-c/src/shadow, core-c/src/replay", r""),
-)
-"""Stages by the names of functions; functions without a match belong to the last stage."""
+STAGES = {
+    "the kernel: reading the file, memory": ("kernel",),
+    "records: core-c/src/capture": ("capture", "findings"),
+    "packets: core-c/src/packet": ("packet",),
+    "flows and the journal: core-c/src/flow": ("flow",),
+    "the loops over packets, rows: core-c/src/replay": ("replay",),
+    "senders: core-c/src/sender": ("sender",),
+    "their events: core-c/src/events": ("events",),
+    "shadows: core-c/src/shadow": ("shadow",),
+    "controllers: core-c/src/control": ("control",),
+    "all else: libc, functions of one name in several rooms": (),
+}
+"""The rooms of each stage; the last one has what belongs to none."""
 
 PARTS = (
     ("the core", r"^_core\.|^librewindow"),
@@ -65,13 +61,34 @@ def functions(capture: Capture) -> list[tuple[float, str]]:
     """Percent and function of the core, `[k]` before those of the kernel; most first."""
     output = samples([PROGRAMS / "replay_bench", capture.path, *CONTROLLERS], "symbol")
     found = re.findall(r"^ +([0-9.]+)% +\[(.)\] +(\S+)", output, re.MULTILINE)
-    return [(float(percent), f"[k] {name}" if kind == "k" else name) for percent, kind, name in found]
+    return [(float(percent), f"[k] {name}" if kind == "k" else name.split(".")[0]) for percent, kind, name in found]
 
 
 def files(capture: Capture) -> list[tuple[float, str]]:
     """Percent and loaded file of `rewindow analyze`; most first."""
     output = samples(series(capture).command, "dso")
     return [(float(percent), name) for percent, name in re.findall(r"^ +([0-9.]+)% +(\S+)", output, re.MULTILINE)]
+
+
+def rooms() -> dict[str, str]:
+    """The room of each function of the build, by the object files; none of a name that several rooms have."""
+    found: dict[str, set[str]] = {}
+    for file in (FOLDER / "core" / "CMakeFiles").glob("room_*.dir/**/*.o"):
+        room = re.search(r"room_(\w+)\.dir", str(file))
+        listed = subprocess.run(["nm", "--defined-only", file], check=True, capture_output=True, text=True).stdout
+        for name in re.findall(r"^[0-9a-f]+ [tT] (\w+)", listed, re.MULTILINE):
+            found.setdefault(name, set()).add(room[1] if room else "")
+    return {name: next(iter(of)) for name, of in found.items() if len(of) == 1}
+
+
+def stages(found: Sequence[tuple[float, str]]) -> list[tuple[str, str]]:
+    """Percent by stage."""
+    room_of = rooms()
+    sums = dict.fromkeys(STAGES, 0.0)
+    for percent, name in found:
+        room = "kernel" if name.startswith("[k]") else room_of.get(name, "")
+        sums[next((stage for stage, of in STAGES.items() if room in of), list(STAGES)[-1])] += percent
+    return [(name, f"{share:.0f} %") for name, share in sums.items()]
 
 
 def shares(found: Sequence[tuple[float, str]], of: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -85,7 +102,7 @@ def profile() -> Iterator[str]:
     build(across_files=False)
     one, ten = generate("bulk 1 M"), generate("bulk 10 M")
     found = functions(one)
-    yield from table(("stage", "time"), shares(found, STAGES), 1)
+    yield from table(("stage", "time"), stages(found), 1)
     parts = [shares(files(capture), PARTS) for capture in (one, ten)]
     rows = [(name, share, share_of_ten) for (name, share), (_, share_of_ten) in zip(*parts, strict=True)]
     yield from table(("`rewindow analyze --json --series`", one.name, ten.name), rows, 1)

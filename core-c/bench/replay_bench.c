@@ -47,7 +47,7 @@ static rw_choice choice_of(char *text, const char *options[OPTIONS_MAX])
 }
 
 static rw_status replay(int fd, const rw_limits *limits, const rw_choice *choices, uint32_t count, rw_summary *summary,
-			uint64_t *acks, rw_error *error)
+			uint64_t *acks, uint32_t *connections, rw_error *error)
 {
 	rw_replay *r;
 	rw_batch batch;
@@ -57,6 +57,7 @@ static rw_status replay(int fd, const rw_limits *limits, const rw_choice *choice
 	while ((status = rw_replay_next(r, &batch, error)) == RW_OK && batch.rows + batch.marks)
 		*acks += batch.rows;
 	rw_replay_summary(r, summary);
+	*connections = rw_replay_connections(r);
 	rw_replay_close(r);
 	return status;
 }
@@ -68,7 +69,7 @@ int main(int argc, char **argv)
 	rw_error error = {0};
 	rw_summary summary;
 	uint64_t acks = 0;
-	uint32_t count = 0;
+	uint32_t count = 0, connections = 0;
 	rw_limits limits = {.jobs = 1};
 	if (argc > 3 && strcmp(argv[1], "-j") == 0) {
 		limits.jobs = (uint32_t)strtoul(argv[2], NULL, 10);
@@ -86,13 +87,15 @@ int main(int argc, char **argv)
 	for (int i = 2; i < argc; i++, count++)
 		choices[count] = choice_of(argv[i], options[count]);
 	double start_s = now_s(CLOCK_MONOTONIC), start_cpu_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
-	if (replay(fd, &limits, choices, count, &summary, &acks, &error) != RW_OK) {
+	if (replay(fd, &limits, choices, count, &summary, &acks, &connections, &error) != RW_OK) {
 		fprintf(stderr, "%s: %s\n", argv[1], error.reason);
 		return 1;
 	}
 	double cpu_seconds = now_s(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_s, seconds = now_s(CLOCK_MONOTONIC) - start_s;
 	printf("packets=%" PRIu64 "\nrows=%" PRIu64 "\nseconds=%.6f\ncpu_seconds=%.6f\n", (uint64_t)summary.packets,
 	       acks, seconds, cpu_seconds);
+	printf("connections=%" PRIu32 "\npackets_beyond=%" PRIu64 "\n", connections,
+	       summary.oddity[RW_ODDITY_TOO_MANY_FLOWS]);
 	printf("packets_per_s=%.0f\npeak_rss_bytes=%" PRIu64 "\n", (double)summary.packets / seconds, peak_rss_bytes());
 	return 0;
 }

@@ -839,6 +839,7 @@ typedef enum rw_discipline_kind {
 /* One direction of a link. 0: no limit, no delay, no loss. */
 typedef struct rw_link_values {
 	uint64_t rate_bps, delay_ns, jitter_ns;
+	uint64_t stall_q32, stall_ns; /* with this share of packets the link stalls for so long, on the mean */
 	uint64_t limit_packets, limit_bytes;
 	uint32_t discipline; /* rw_discipline_kind */
 	uint32_t threshold_packets;
@@ -903,6 +904,8 @@ typedef struct rw_simulated_row {
 	uint64_t bytes, segments, retransmitted, timeouts, fast_retransmits, spurious;
 	uint64_t cwnd_q16, ssthresh_q16, srtt_ns;
 	int64_t established_ns; /* -1: never */
+	/* Round trips of the handshake, and of a FIN that would have left when the last data was acknowledged; 0: not known. */
+	uint64_t handshake_ns, closing_ns;
 } rw_simulated_row;
 
 typedef struct rw_link_counts_row {

@@ -319,11 +319,11 @@ static uint32_t random_number(uint32_t below)
 static void random_note(struct rw_noted *n, uint32_t i)
 {
 	static struct rw_packet last[8];
-	/* Two that share a place follow each other: each goes on as is expected of the other. */
-	static const uint32_t flows[] = {0, 4096, 1, 4097, 70000, 74096, 2, 12345678};
+	/* Two that share a place follow each other: each goes on as is expected of the other. At first there are few flows. */
+	static const uint32_t flows[] = {0, 131072, 1, 131073, 70000, 201072, 2, 12345678};
 	uint32_t which = random_number(8);
 	struct rw_packet *p = &last[which];
-	n->flow = flows[which / 2 * 2 + random_number(2)];
+	n->flow = flows[which / 2 * 2 + random_number(2)] % (i < 20000 ? 4096 : UINT32_MAX);
 	n->side = (uint8_t)random_number(2);
 	n->copy = random_number(50) == 0;
 	p->sequence += p->payload_bytes;

@@ -252,12 +252,6 @@ enum rw_status rw_observation_open(struct rw_observation **out, const int *fds, 
 	return RW_OK;
 }
 
-void rw_observation_map(struct rw_observation *o)
-{
-	for (uint32_t i = 0; i < o->files; i++)
-		rw_input_map(&o->captures[i]->in);
-}
-
 void rw_observation_close(struct rw_observation *o)
 {
 	if (!o)
@@ -306,15 +300,15 @@ int rw_observation_is_as_filed(const struct rw_observation *o)
 
 int rw_observation_divides(const struct rw_observation *o) { return o->files == 1 && o->captures[0]->plain; }
 
-void rw_observation_hold(struct rw_observation *o, rw_leave *leave, void *holder)
+int rw_observation_lend(struct rw_observation *o, struct rw_buffer *buffer)
 {
-	for (uint32_t i = 0; i < o->files; i++) {
-		o->captures[i]->in.leave = leave;
-		o->captures[i]->in.holder = holder;
-	}
+	return rw_input_lend(&o->captures[0]->in, buffer);
 }
 
-int rw_observation_is_mapped(const struct rw_observation *o) { return o->alone && o->alone->in.mapping; }
+int rw_observation_next_there(struct rw_observation *o, struct rw_record *record)
+{
+	return o->alone && next_plain(o->alone, record);
+}
 
 struct rw_moved rw_observation_moved(const struct rw_observation *o, uint32_t file)
 {

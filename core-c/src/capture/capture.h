@@ -50,30 +50,24 @@ struct rw_observation;
 
 enum rw_status rw_observation_open(struct rw_observation **observation, const int *fds, uint32_t files,
 				   struct rw_oddity_counts *oddities, rw_error *error);
-/* For a reader that goes to the end without a pause: maps files that nobody else writes (input.h). */
-void rw_observation_map(struct rw_observation *observation);
 void rw_observation_close(struct rw_observation *observation);
 int rw_observation_next(struct rw_observation *observation, struct rw_record *record, rw_error *error);
 /* Whether all records so far came in the order of one file. */
 int rw_observation_is_as_filed(const struct rw_observation *observation);
 /* Whether it is one file of plain records, which a reader can pass over without decoding them. */
 int rw_observation_divides(const struct rw_observation *observation);
-/* A mapped part of a file, or the lease under which parts were mapped (input.h). */
-struct rw_mapped {
-	struct rw_mapped *next; /* for the holder */
-	void *bytes;             /* null: a lease */
-	size_t length;
-	int lease;
+/* Grows as needed; the caller frees `bytes` after the reader is closed. */
+struct rw_buffer {
+	uint8_t *bytes; /* null: none yet */
+	size_t capacity;
 };
-void rw_mapped_release(struct rw_mapped *mapping);
 /*
- * From now on the reader does not release what it leaves: the holder gets it, and must release it later, in the same order. Records
- * remain valid until then. leave: null: the reader releases it at once again.
+ * For a reader of one file that keeps records longer than until the next call. Records from now on have their bytes in this buffer,
+ * and those before keep theirs. 0, or 1: out of memory.
  */
-typedef void rw_leave(void *holder, struct rw_mapped *mapping);
-void rw_observation_hold(struct rw_observation *observation, rw_leave *leave, void *holder);
-/* Whether the bytes of the last record are in a mapped part of the file. */
-int rw_observation_is_mapped(const struct rw_observation *observation);
+int rw_observation_lend(struct rw_observation *observation, struct rw_buffer *buffer);
+/* The next record if all of it is in the buffer already, where all records before it keep their bytes. 0: it is another one. */
+int rw_observation_next_there(struct rw_observation *observation, struct rw_record *record);
 /* Records of a file that moved before an earlier record of the file, and the place of the first of them. */
 struct rw_moved {
 	uint64_t records, first_offset;

@@ -247,7 +247,7 @@ static const uint8_t *bytes_of(struct rw_capture *c, const struct held *h)
 {
 	uint64_t begin = c->in.offset - c->in.start, offset = h->offset + h->lead;
 	if (offset >= begin && offset + h->captured_bytes <= begin + c->in.filled)
-		return c->in.buffer + (offset - begin);
+		return c->in.bytes + (offset - begin);
 	return read_again(c, h);
 }
 

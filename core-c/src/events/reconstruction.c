@@ -40,7 +40,7 @@ void rw_reconstruction_open(struct rw_reconstruction *r, const struct rw_flow *f
 	r->peer_mss = sink->mss;
 	r->payload_max = source->payload_max;
 	r->peer_scale = handshake && source->has_window_scale && sink->has_window_scale ? sink->window_scale : 0;
-	r->ticks.counts = (uint8_t)rw_clock_ticks(flow, flow->source);
+	r->ticks.counts = flow->counts_ms;
 	r->handshake = flow->handshake;
 	r->identification.asked = flow->family == 4 && (vantage == RW_VANTAGE_MIDDLE || vantage == RW_VANTAGE_RECEIVER);
 	r->accurate_ecn = rw_flow_ecn(flow) == RW_ECN_ACCURATE;

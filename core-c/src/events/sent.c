@@ -281,7 +281,7 @@ static int sent_new(struct rw_reconstruction *r, const struct rw_packet *p, uint
 		return 0;
 	}
 	int filler = fills_window(r, p, start, end);
-	uint32_t idle = p->payload_bytes && !filler ? rw_sender_idle_timeouts(s, p->time_ns) : 0;
+	uint32_t idle = p->payload_bytes && !filler ? rw_sender_idle_timeouts(s, p->time_ns, RW_SENDER_TICK_NS) : 0;
 	enum rw_scoreboard_status status = append(r, p, start, end, &segments, &unseen);
 	if (status == RW_SCOREBOARD_FULL)
 		rw_reconstruction_give_up(r, p, end, oddities);

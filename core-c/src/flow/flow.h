@@ -99,7 +99,8 @@ struct rw_flow {
 	uint8_t copied;      /* its frames were captured more than once; copies are skipped and not counted */
 	uint32_t connection, id;
 	uint8_t source;      /* the side that sent more data in its connection */
-	struct rw_flow_clock *clock; /* null: too little data, or no timestamps */
+	uint8_t counts_ms;   /* the timestamps of that side count milliseconds, as far as the flow shows */
+	struct rw_flow_clock *clock; /* null: too little data, no timestamps, or forgotten */
 	uint64_t first_record;      /* its first record */
 	/* from this record on a flow beyond the limit has its four-tuple; 0: never */
 	uint64_t beyond_record;
@@ -152,6 +153,9 @@ const struct rw_flow_slot *rw_flow_index_slot(const struct rw_flow_index *index,
 int rw_flow_index_fill(struct rw_flow_index *index, const struct rw_flow *flows, uint32_t count);
 /* Rewinds to the capture's start, for a later pass. */
 void rw_flow_index_rewind(struct rw_flow_index *index, const struct rw_flow *flows);
+/* The short way of rw_flow_index_add: the flow, if it is there and in its first slot; else RW_FLOW_NONE. Not for a SYN. */
+uint32_t rw_flow_index_known(struct rw_flow_index *index, const struct rw_flow *flows, const struct rw_packet *packet,
+			     uint64_t hash, int *side);
 /* The short way of the same, without the table: null where the table must be searched. Not for a SYN. */
 const struct rw_flow_recent *rw_flow_index_recent(struct rw_flow_index *index, const struct rw_packet *packet);
 
@@ -228,6 +232,8 @@ void rw_survey_hint_flow(const struct rw_survey *survey, uint64_t hash);
 int rw_survey_join(struct rw_survey *whole, struct rw_survey *const *part, uint32_t parts);
 /* After the last packet: finds connections and rewinds the index. 0, or 1: out of memory. */
 int rw_survey_finish(struct rw_survey *survey);
+/* Gives back what the later passes do not need, if none of them asks for the clocks of flows. */
+void rw_survey_trim(struct rw_survey *survey);
 void rw_survey_free(struct rw_survey *survey);
 
 #endif

@@ -244,7 +244,11 @@ int rw_survey_packet(struct rw_survey *s, struct rw_noted *n, const uint64_t *ha
 		n->side = recent->side;
 	} else {
 		s->looked_up++;
-		if (find_flow(s, n, hash, record))
+		int side = 0;
+		n->flow = hash && !(p->flags & RW_TCP_SYN) ? rw_flow_index_known(&s->index, s->flow, p, *hash, &side)
+							   : RW_FLOW_NONE;
+		n->side = (uint8_t)side;
+		if (n->flow == RW_FLOW_NONE && find_flow(s, n, hash, record))
 			return 1;
 		if (n->flow == RW_FLOW_NONE)
 			return 0;
@@ -493,6 +497,7 @@ static void find_source(struct rw_survey *s, const struct grouping *g, const str
 		f->source = source ^ g->turned[number];
 		if (on_one_host(f))
 			f->near = (uint8_t)(1 + f->source);
+		f->counts_ms = (uint8_t)rw_clock_ticks(f, f->source);
 	}
 }
 
@@ -605,10 +610,26 @@ int rw_survey_finish(struct rw_survey *s)
 	return failed;
 }
 
+static void forget_clocks(struct rw_survey *s)
+{
+	for (uint32_t i = 0; i < s->flows; i++) {
+		free(s->flow[i].clock);
+		s->flow[i].clock = NULL;
+	}
+}
+
+void rw_survey_trim(struct rw_survey *s)
+{
+	forget_clocks(s);
+	rw_copies_close(s->copies);
+	s->copies = NULL;
+	if (s->journal || s->shards) /* else packets are looked up again */
+		rw_flow_index_close(&s->index);
+}
+
 void rw_survey_free(struct rw_survey *s)
 {
-	for (uint32_t i = 0; i < s->flows; i++)
-		free(s->flow[i].clock);
+	forget_clocks(s);
 	rw_flow_index_close(&s->index);
 	rw_journal_close(s->journal);
 	close_shards(s);

@@ -194,6 +194,23 @@ const struct rw_flow_recent *rw_flow_index_recent(struct rw_flow_index *x, const
 	return RW_SHORT_WAY(is_recent(recent, p)) ? recent : NULL;
 }
 
+uint32_t rw_flow_index_known(struct rw_flow_index *x, const struct rw_flow *flows, const struct rw_packet *p,
+			     uint64_t h, int *side)
+{
+	uint32_t tag = tag_of(h);
+	const struct rw_flow_slot *slot = &x->slot[first_place(tag, x->place_bits)];
+	if (!RW_SHORT_WAY(slot->used) || slot->tag != tag)
+		return RW_FLOW_NONE;
+	const struct rw_flow *f = &flows[slot->flow];
+	if (f->family != p->family || f->beyond_record)
+		return RW_FLOW_NONE;
+	*side = !comes_from(f, 0, p);
+	if (*side && !comes_from(f, 1, p))
+		return RW_FLOW_NONE;
+	remember(recent_of(x, p), p, slot->flow, *side);
+	return slot->flow;
+}
+
 RW_ASIDE uint32_t rw_flow_index_add(struct rw_flow_index *x, struct rw_flow *flows, uint32_t next,
 				    const struct rw_packet *p, uint64_t h, uint64_t record, int *side,
 				    uint32_t *replaces)

@@ -433,6 +433,19 @@ static RW_ASIDE enum rw_parse parse_any(const struct rw_record *record, struct r
 	return parse_link(&p, record->link_type, b, record->wire_bytes);
 }
 
+/* kinds: family, header length and whether there are timestamps, as the packet's fields from `family` on. */
+static inline void take_plain(struct rw_packet *packet, const uint8_t *ip, uint64_t first, uint32_t header,
+			      uint64_t kinds, uint64_t stamps)
+{
+	packet->identification = (uint16_t)first;
+	memcpy(packet->source, ip + 12, 4);
+	memcpy(packet->destination, ip + 16, 4);
+	rw_parse_tcp_fixed(packet, ip + 20, (uint32_t)(first >> 16 & 0xffff) - 20 - header);
+	rw_store_fields(packet, offsetof(struct rw_packet, family), kinds | rw_field(first >> 32 & 3, 1, 1));
+	packet->window_scale = 0;
+	rw_store_fields(packet, offsetof(struct rw_packet, ts_value), stamps);
+}
+
 /* The short way: of those packets the ones whose TCP options are timestamps or none. 0: another one, for parse_any. */
 static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 {
@@ -457,13 +470,27 @@ static int parse_plain(const struct rw_record *record, struct rw_packet *packet)
 	} else if (header != 20) {
 		return 0;
 	}
-	packet->identification = (uint16_t)first;
-	memcpy(packet->source, ip + 12, 4);
-	memcpy(packet->destination, ip + 16, 4);
-	rw_parse_tcp_fixed(packet, tcp, length - 20 - header);
-	rw_store_fields(packet, offsetof(struct rw_packet, family), kinds | rw_field(first >> 32 & 3, 1, 1));
-	packet->window_scale = 0;
-	rw_store_fields(packet, offsetof(struct rw_packet, ts_value), stamps);
+	take_plain(packet, ip, first, header, kinds, stamps);
+	return 1;
+}
+
+/* The same for those with timestamps and a DSS of MPTCP behind them. */
+static RW_ASIDE int parse_plain_dss(const struct rw_record *record, struct rw_packet *packet)
+{
+	enum { HEADERS = 14 + 20 + 20, STAMPS = 12 };
+	uint64_t first;
+	const uint8_t *ip = plain_ipv4(record, &first);
+	uint32_t header = ip ? rw_tcp_header_bytes(ip + 20) : 0;
+	if (header <= 20 + STAMPS || (first >> 16 & 0xffff) < 20 + header)
+		return 0;
+	struct rw_bytes b = rw_bytes_of(record->bytes, record->captured_bytes);
+	rw_bytes_skip(&b, HEADERS);
+	const uint8_t *options = rw_bytes_view(&b, STAMPS);
+	if (!options || rw_load_u32(options) != RW_TIMESTAMPS_ALONE ||
+	    !rw_parse_dss_alone(b, header - 20 - STAMPS, &packet->mptcp))
+		return 0;
+	take_plain(packet, ip, first, header, rw_field(4, 0, 1) | rw_field(header, 2, 1) | rw_field(1, 3, 1),
+		   rw_load_fields(options + 4));
 	return 1;
 }
 
@@ -550,7 +577,7 @@ enum rw_parse rw_packet_parse(const struct rw_record *record, struct rw_packet *
 			      struct rw_oddity_counts *oddities)
 {
 	begin(record, packet);
-	if (RW_SHORT_WAY(parse_plain(record, packet)))
+	if (RW_SHORT_WAY(parse_plain(record, packet) || parse_plain_dss(record, packet)))
 		return RW_PARSE_TCP;
 	without_options(packet);
 	return parse_any(record, packet, fragments, oddities);

@@ -62,6 +62,35 @@ static int parse_dss(struct rw_bytes b, struct rw_mptcp *m)
 	return 1;
 }
 
+int rw_parse_dss_alone(struct rw_bytes b, uint32_t bytes, struct rw_mptcp *m)
+{
+	enum { HEAD = 4, PLACE_AND_LENGTH = 6, CHECKSUM = 2, NOP = 1 };
+	const uint8_t *h = rw_bytes_view(&b, bytes);
+	if (!h || bytes < HEAD || h[0] != RW_OPTION_MPTCP || h[2] >> 4 != RW_MP_DSS)
+		return 0;
+	uint32_t flags = h[3], ack = flags & 1 ? flags & 2 ? 8 : 4 : 0, sequence = flags & 4 ? flags & 8 ? 8 : 4 : 0;
+	uint32_t fields = ack + (sequence ? sequence + PLACE_AND_LENGTH : 0), length = h[1];
+	if (length != HEAD + fields && (length != HEAD + fields + CHECKSUM || !sequence))
+		return 0;
+	if (length > bytes)
+		return 0;
+	for (uint32_t i = length; i < bytes; i++)
+		if (h[i] != NOP)
+			return 0;
+	const uint8_t *at = h + HEAD;
+	*m = (struct rw_mptcp){.seen = 1 << RW_MP_DSS, .dss_data_ack = ack != 0, .dss_data_fin = flags >> 4 & 1};
+	if (ack)
+		m->data_ack = ack == 8 ? rw_load_u64(at) : rw_load_u32(at);
+	if (!sequence)
+		return 1;
+	m->dss_mapping = 1;
+	m->dss_wide = sequence == 8;
+	m->data_sequence = m->dss_wide ? rw_load_u64(at + ack) : rw_load_u32(at + ack);
+	m->subflow_sequence = rw_load_u32(at + ack + sequence);
+	m->data_length = rw_load_u16(at + ack + sequence + 4);
+	return 1;
+}
+
 int rw_parse_mptcp(struct rw_bytes b, uint16_t tcp_flags, struct rw_mptcp *m)
 {
 	if (!rw_bytes_has(&b, 1))

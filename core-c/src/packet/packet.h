@@ -241,7 +241,10 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 /* A fragment of TCP from byte `offset` on. b and wire: the bytes after the IP header, captured and on the wire. */
 enum rw_parse rw_parse_fragment(struct rw_parser *p, struct rw_bytes b, uint32_t wire, uint32_t identification,
 				uint32_t offset, int more);
-/* The content of one option of kind 30, after kind and length. 0: malformed. */
+enum { RW_OPTION_MPTCP = 30 };
+/* The content of one option of that kind, after kind and length. 0: malformed. */
 int rw_parse_mptcp(struct rw_bytes b, uint16_t tcp_flags, struct rw_mptcp *mptcp);
+/* The short way: the next bytes are one whole DSS and padding, as behind the timestamps of an established subflow. 0: others. */
+int rw_parse_dss_alone(struct rw_bytes b, uint32_t bytes, struct rw_mptcp *mptcp);
 
 #endif

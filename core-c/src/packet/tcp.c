@@ -9,8 +9,7 @@ enum {
 	OPTION_WINDOW_SCALE = 3,
 	OPTION_SACK_PERMITTED = 4,
 	OPTION_SACK = 5,
-	OPTION_TIMESTAMPS = 8,
-	OPTION_MPTCP = 30
+	OPTION_TIMESTAMPS = 8
 };
 
 /* Twice the largest segment that segmentation offload makes (512 KiB). */
@@ -70,7 +69,7 @@ static int parse_options(struct rw_bytes b, struct rw_packet *packet, uint8_t *l
 			packet->ts_echo = rw_bytes_u32(&value);
 			packet->has_timestamps = 1;
 			break;
-		case OPTION_MPTCP:
+		case RW_OPTION_MPTCP:
 			if (!packet->mptcp.seen)
 				memset(&packet->mptcp, 0, sizeof packet->mptcp);
 			if (!rw_parse_mptcp(value, packet->flags, &packet->mptcp))
@@ -109,7 +108,7 @@ enum rw_parse rw_parse_tcp(struct rw_parser *p, struct rw_bytes b, uint32_t wire
 	options.short_read = 0;
 	uint8_t last = OPTION_END;
 	int good = parse_options(options, packet, &last);
-	if (cut && last != OPTION_MPTCP && !packet->sack_count) /* stacks put MPTCP options last */
+	if (cut && last != RW_OPTION_MPTCP && !packet->sack_count) /* stacks put MPTCP options last */
 		packet->flags |= RW_TCP_CUT;
 	if (cut || !good)
 		rw_parse_odd(p, cut ? RW_ODDITY_TRUNCATED_HEADER : RW_ODDITY_BAD_OPTION_LENGTH);

@@ -1,5 +1,6 @@
 #include "coverage.h"
 
+#include "rw_ways.h"
 #include "search.h"
 
 #include <stdlib.h>
@@ -30,6 +31,15 @@ int rw_coverage_add(struct rw_coverage *c, uint64_t sequence, int wide, uint32_t
 		return 0;
 	int64_t start = place(c, sequence, wide), end = start + length;
 	c->last = start;
+	/* The short way: most data goes on where the last span ends, or lies within that span. */
+	struct rw_span *latest = c->count ? &c->span[c->count - 1] : NULL;
+	if (RW_SHORT_WAY(latest) && start >= latest->start && start <= latest->end) {
+		if (end > latest->end) {
+			c->covered += (uint64_t)(end - latest->end);
+			latest->end = end;
+		}
+		return 0;
+	}
 	struct rw_search s = {0, c->count}; /* the first span that ends at or after start */
 	while (rw_search_goes_on(&s))
 		rw_search_answer(&s, c->span[rw_search_middle(&s)].end < start);

@@ -8,7 +8,8 @@
 #include "search.h"
 #include "state.h"
 
-enum { SLICE_RECORDS = 4096, WORKERS_MAX = 64, SLICES = 2 };
+/* Who waits for slices, or for room for them, waits until there are several: sleeping takes longer than a slice. */
+enum { SLICE_RECORDS = 4096, WORKERS_MAX = 64, SLICES = 6, SEVERAL = SLICES / 2 };
 
 /* An event for the comparison of all flows. */
 struct told {
@@ -47,11 +48,12 @@ struct worker {
 	uint8_t waits; /* it belongs to a later slice */
 	struct rw_slice slice[SLICES];
 	uint64_t made, merged; /* numbers of slices */
+	uint8_t over; /* an error ended it, which its last slice has */
 };
 
 struct rw_jobs {
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	pthread_cond_t made, merged; /* the merging thread waits for the one, workers for the other */
 	uint32_t workers, slice_records;
 	uint8_t stop;
 	uint8_t shared; /* some connection has flows in the shares of two workers */
@@ -147,21 +149,23 @@ static void *work(void *argument)
 {
 	struct worker *w = argument;
 	struct rw_jobs *j = w->jobs;
-	for (int more = 1; more;) {
-		pthread_mutex_lock(&j->lock);
-		while (!j->stop && w->made - w->merged == SLICES)
-			pthread_cond_wait(&j->changed, &j->lock);
-		int stop = j->stop;
+	pthread_mutex_lock(&j->lock);
+	for (;;) {
+		if (w->made - w->merged == SLICES)
+			while (!j->stop && w->made - w->merged > SEVERAL)
+				pthread_cond_wait(&j->merged, &j->lock);
+		if (j->stop || w->over)
+			break;
 		struct rw_slice *s = &w->slice[w->made % SLICES];
 		pthread_mutex_unlock(&j->lock);
-		if (stop)
-			break;
-		more = fill(w, s) == RW_OK; /* after the end it fills empty slices until it is stopped */
+		int failed = fill(w, s) != RW_OK; /* after the end it fills empty slices until it is stopped */
 		pthread_mutex_lock(&j->lock);
+		w->over = (uint8_t)failed;
 		w->made++;
-		pthread_cond_broadcast(&j->changed);
-		pthread_mutex_unlock(&j->lock);
+		if (failed || w->made - w->merged == SEVERAL)
+			pthread_cond_signal(&j->made);
 	}
+	pthread_mutex_unlock(&j->lock);
 	return NULL;
 }
 
@@ -228,6 +232,7 @@ static rw_status open_worker(struct rw_jobs *j, struct worker *w, rw_replay *r, 
 	w->view = *r;
 	rw_replay *v = &w->view;
 	v->pass = NULL;
+	v->outcomes = NULL;
 	memset(&v->oddities, 0, sizeof v->oddities);
 	v->recording.owner = v;
 	if (open_slices(j, w) != RW_OK ||
@@ -248,7 +253,8 @@ rw_status rw_jobs_open(struct rw_jobs **out, rw_replay *r, rw_error *error)
 	if (!j)
 		return rw_out_of_memory(error);
 	pthread_mutex_init(&j->lock, NULL);
-	pthread_cond_init(&j->changed, NULL);
+	pthread_cond_init(&j->made, NULL);
+	pthread_cond_init(&j->merged, NULL);
 	j->slice_records = r->batch_rows < SLICE_RECORDS ? r->batch_rows : SLICE_RECORDS;
 	j->workers = workers;
 	j->worker_of = calloc(r->survey.flows, 1);
@@ -277,7 +283,7 @@ void rw_jobs_stop(struct rw_jobs *j)
 {
 	pthread_mutex_lock(&j->lock);
 	j->stop = 1;
-	pthread_cond_broadcast(&j->changed);
+	pthread_cond_broadcast(&j->merged);
 	pthread_mutex_unlock(&j->lock);
 	for (uint32_t i = 0; j->worker && i < j->workers; i++)
 		if (j->worker[i].running)
@@ -295,12 +301,14 @@ void rw_jobs_close(struct rw_jobs *j)
 			free(w->slice[k].told);
 			free(w->slice[k].violations);
 		}
+		rw_outcomes_free(w->view.outcomes);
 		rw_pass_close(w->view.pass);
 		rw_flow_index_close(&w->index);
 	}
 	free(j->worker);
 	free(j->worker_of);
-	pthread_cond_destroy(&j->changed);
+	pthread_cond_destroy(&j->made);
+	pthread_cond_destroy(&j->merged);
 	pthread_mutex_destroy(&j->lock);
 	free(j);
 }
@@ -465,6 +473,20 @@ static void count_all(struct rw_jobs *j, rw_replay *r)
 		r->recording.transitions += j->worker[i].view.recording.transitions;
 }
 
+/* Waits until every worker has made slices that are not merged. The lock is held. */
+static void wait_for_slices(struct rw_jobs *j)
+{
+	uint32_t have = 0, several = 0;
+	for (uint32_t i = 0; i < j->workers; i++)
+		have += j->worker[i].made != j->worker[i].merged;
+	while (have < j->workers && several < j->workers) {
+		pthread_cond_wait(&j->made, &j->lock);
+		several = 0;
+		for (uint32_t i = 0; i < j->workers; i++)
+			several += j->worker[i].over || j->worker[i].made - j->worker[i].merged >= SEVERAL;
+	}
+}
+
 rw_status rw_jobs_next(struct rw_jobs *j, rw_replay *r, int *ended, rw_error *error)
 {
 	struct rw_slice *slice[WORKERS_MAX];
@@ -472,12 +494,9 @@ rw_status rw_jobs_next(struct rw_jobs *j, rw_replay *r, int *ended, rw_error *er
 	while (!*ended && r->rows + j->slice_records <= r->batch_rows && r->marks < r->batch_rows) {
 		*ended = 1;
 		pthread_mutex_lock(&j->lock);
-		for (uint32_t i = 0; i < j->workers; i++) {
-			struct worker *w = &j->worker[i];
-			while (w->made == w->merged)
-				pthread_cond_wait(&j->changed, &j->lock);
-			slice[i] = &w->slice[w->merged % SLICES];
-		}
+		wait_for_slices(j);
+		for (uint32_t i = 0; i < j->workers; i++)
+			slice[i] = &j->worker[i].slice[j->worker[i].merged % SLICES];
 		pthread_mutex_unlock(&j->lock);
 		for (uint32_t i = 0; i < j->workers; i++) {
 			if (slice[i]->error.status != RW_OK) {
@@ -491,9 +510,11 @@ rw_status rw_jobs_next(struct rw_jobs *j, rw_replay *r, int *ended, rw_error *er
 			return status;
 		j->done_bytes = slice[0]->done_bytes;
 		pthread_mutex_lock(&j->lock);
+		int waited_for = 0;
 		for (uint32_t i = 0; i < j->workers; i++)
-			j->worker[i].merged++;
-		pthread_cond_broadcast(&j->changed);
+			waited_for |= j->worker[i].made - ++j->worker[i].merged == SEVERAL;
+		if (waited_for)
+			pthread_cond_broadcast(&j->merged);
 		pthread_mutex_unlock(&j->lock);
 	}
 	if (*ended) {

@@ -104,17 +104,22 @@ struct reading {
 	const struct rw_piece *piece, *end;
 };
 
+static inline void count_read(struct reading *d)
+{
+	d->oddities->record++;
+	if (d->record.file < d->originals) {
+		count_record(d->summary, d->oddities, &d->record, d->previous_ns);
+		d->previous_ns = d->record.time_ns;
+	}
+}
+
 /* The next record, which it counts. 1, or 0: no more, and `got` has the reason. */
 static inline int read_record(struct reading *d)
 {
 	d->got = rw_observation_next(d->observation, &d->record, &d->error);
 	if (d->got <= 0)
 		return 0;
-	d->oddities->record++;
-	if (d->record.file < d->originals) {
-		count_record(d->summary, d->oddities, &d->record, d->previous_ns);
-		d->previous_ns = d->record.time_ns;
-	}
+	count_read(d);
 	return 1;
 }
 
@@ -148,33 +153,46 @@ static inline int read_packet(struct reading *d, struct read_packet *p)
 	return 1;
 }
 
-/* Reads a stretch of records for several threads, whose first bytes tell of most of them to which thread they belong. */
+/* Puts a record into a stretch, into the part of the thread to which its first bytes tell that it belongs. 0: there is no place for it. */
+static inline int sort_record(struct reading *d, struct rw_stretch *b)
+{
+	uint32_t share = 0;
+	struct rw_packet *packet = NULL;
+	if (!rw_record_share(&d->record, &share)) {
+		packet = &b->packet[b->packets++];
+		enum rw_parse parsed = rw_packet_parse(&d->record, packet, d->fragments, d->oddities);
+		if (parsed == RW_PARSE_SEVERAL) {
+			d->as_filed = 0;
+			return 0;
+		}
+		if (parsed == RW_PARSE_TCP)
+			share = rw_packet_share(packet);
+		else
+			packet->family = 0;
+	}
+	struct rw_part *part = &b->part[d->thread_of[share]];
+	struct rw_piece *piece = &part->piece[part->count++];
+	piece->record = d->record;
+	piece->number = d->oddities->record;
+	piece->packet = packet;
+	b->records++;
+	return 1;
+}
+
+/* Reads a stretch of records for several threads: the next one, and those behind it that its buffer has. */
 static RW_FLAT int read_stretch(void *owner, struct rw_stretch *b)
 {
 	struct reading *d = owner;
-	while (!rw_stretch_is_full(b)) {
-		uint32_t share = 0;
-		struct rw_packet *packet = NULL;
-		if (!read_record(d))
+	if (rw_observation_lend(d->observation, &b->buffer)) {
+		d->got = -(int)rw_out_of_memory(&d->error);
+		return 0;
+	}
+	if (!read_record(d) || !sort_record(d, b))
+		return 0;
+	while (!rw_stretch_is_full(b) && rw_observation_next_there(d->observation, &d->record)) {
+		count_read(d);
+		if (!sort_record(d, b))
 			return 0;
-		if (!rw_observation_is_mapped(d->observation) || !rw_record_share(&d->record, &share)) {
-			packet = &b->packet[b->packets++];
-			enum rw_parse parsed = rw_packet_parse(&d->record, packet, d->fragments, d->oddities);
-			if (parsed == RW_PARSE_SEVERAL) {
-				d->as_filed = 0;
-				return 0;
-			}
-			if (parsed == RW_PARSE_TCP)
-				share = rw_packet_share(packet);
-			else
-				packet->family = 0;
-		}
-		struct rw_part *part = &b->part[d->thread_of[share]];
-		struct rw_piece *piece = &part->piece[part->count++];
-		piece->record = d->record;
-		piece->number = d->oddities->record;
-		piece->packet = packet;
-		b->records++;
 	}
 	return 1;
 }
@@ -199,13 +217,18 @@ static RW_ASIDE int take_part(struct reading *d)
 /* The next packet, or record without a packet, of one of several threads. 1, or 0: no more. */
 static inline int read_own_packet(struct reading *d, struct read_packet *p)
 {
-	enum { PREFETCH_AHEAD = 4 };
+	/* What another processor has read is far away: the pieces come first, then the two lines of the cache that have a record's headers. */
+	enum { PIECES_AHEAD = 24, BYTES_AHEAD = 12, LINE = 64 };
 	struct rw_noted *n = &p->noted;
 	if (d->piece == d->end && !take_part(d))
 		return 0;
 	const struct rw_piece *piece = d->piece++;
-	if (d->end - piece > PREFETCH_AHEAD)
-		__builtin_prefetch(piece[PREFETCH_AHEAD].record.bytes);
+	if (d->end - piece > PIECES_AHEAD)
+		__builtin_prefetch(&piece[PIECES_AHEAD]);
+	if (d->end - piece > BYTES_AHEAD) {
+		__builtin_prefetch(piece[BYTES_AHEAD].record.bytes);
+		__builtin_prefetch(piece[BYTES_AHEAD].record.bytes + LINE);
+	}
 	if (piece->packet) {
 		n->packet = *piece->packet;
 		p->tcp = n->packet.family != 0;
@@ -387,7 +410,6 @@ static rw_status survey_alone(rw_replay *r, rw_error *error)
 	rw_status status = rw_observation_open(&observation, r->fds, r->files, &r->oddities, error);
 	if (status != RW_OK)
 		return status;
-	rw_observation_map(observation);
 	struct rw_fragments *fragments = rw_fragments_open();
 	r->survey.journal = rw_journal_open(journal_bytes(r));
 	struct reading reading = {.survey = &r->survey,
@@ -545,8 +567,6 @@ static rw_status survey_in_shards(rw_replay *r, uint32_t shards, int *divided, r
 	if (*divided) {
 		reading.stretches = rw_stretches_open(shards, read_stretch, &reading);
 		reading.fragments = rw_fragments_open();
-		rw_observation_map(reading.observation);
-		rw_observation_hold(reading.observation, rw_stretches_keep, reading.stretches);
 		status = survey_stretches(r, &reading, shards, divided, error);
 		rw_fragments_close(reading.fragments);
 	}

@@ -198,6 +198,8 @@ rw_status rw_replay_open(rw_replay **out, const int *fds, uint32_t files, const 
 		status = open_segments(r, error);
 	if (status == RW_OK)
 		status = correct_vantage(r, error);
+	if (status == RW_OK && !r->lookahead)
+		rw_survey_trim(&r->survey);
 	r->announces = r->limits.monitor || r->limits.transitions || r->lookahead;
 	if (status == RW_OK)
 		status = rw_jobs_open(&r->jobs, r, error);
@@ -332,8 +334,6 @@ static RW_ASIDE int apply_event(rw_replay *r, uint32_t number, struct live *l, c
 		return 1;
 	if (lc->detect)
 		rw_connection_detect(r, f->connection, l->slot, e, l->sender.tcp.rtt.srtt_ns);
-	if (!l->window && r->choices && !(l->window = calloc(r->choices, sizeof *l->window)))
-		return 1;
 	l->shadows = lc->shadows;
 	l->ready = !r->shared_bottlenecks && !compares_subflows && !lc->detect;
 	if (e->kind == RW_EVENT_ACK) {
@@ -409,7 +409,7 @@ static RW_ASIDE void handshake(const struct rw_flow *f, struct live *l, int from
 
 static RW_ASIDE struct live *open_flow(rw_replay *r, uint32_t number)
 {
-	struct live *l = calloc(1, sizeof *l);
+	struct live *l = calloc(1, sizeof *l + r->choices * sizeof *l->window);
 	if (!l)
 		return NULL;
 	const struct rw_flow *f = &r->survey.flow[number];
@@ -532,8 +532,10 @@ static RW_ASIDE void end_flow(rw_replay *r, uint32_t number)
 	const struct rw_flow *f = &r->survey.flow[number];
 	struct live_connection *lc = &r->live_connection[f->connection];
 	struct live *l = r->live[number];
-	rw_outcome_of(l, &r->outcome[number]);
-	r->outcome[number].over = 1;
+	struct outcome outcome;
+	rw_outcome_of(l, &outcome);
+	if (!(r->outcome[number] = rw_outcomes_add(&r->outcomes, &outcome, r->choices)))
+		r->no_memory = 1;
 	rw_reconstruction_close(&l->sender);
 	free(l);
 	r->live[number] = NULL;
@@ -574,7 +576,7 @@ static RW_ASIDE int replay_packet(rw_replay *r, struct rw_noted *noted)
 		rw_oddity_add(&r->oddities, RW_ODDITY_CAPTURED_TWICE, p->file, p->offset);
 		return 0;
 	}
-	if (!l && r->outcome[number].over)
+	if (!l && r->outcome[number])
 		return 0; /* the file has changed since the survey */
 	if (!l && !(l = open_flow(r, number)))
 		return 1;
@@ -710,11 +712,11 @@ static const struct rw_noted *ahead_by(const struct ahead *a, uint32_t places)
 	return places < a->count && n->flow != RW_FLOW_NONE ? n : NULL;
 }
 
-/* Prefetches the state of a flow. */
+/* Prefetches the state of a flow, with its windows. */
 static void fetch_flow(const rw_replay *r, const struct rw_noted *n)
 {
 	if (n && r->live[n->flow])
-		fetch(r->live[n->flow], sizeof **r->live);
+		fetch(r->live[n->flow], sizeof **r->live + r->choices * sizeof *(*r->live)->window);
 }
 
 /* Prefetches the memory to which a flow's state points, which should have arrived. */
@@ -724,10 +726,8 @@ static void fetch_pointed(const rw_replay *r, const struct rw_noted *n)
 	if (!l)
 		return;
 	__builtin_prefetch(l->sender.tcp.board.first, 1);
-	if (l->ready) {
-		fetch(l->window, r->choices * sizeof *l->window);
+	if (l->ready)
 		fetch(l->shadows, (size_t)r->choices * l->shadow_bytes);
-	}
 }
 
 /*
@@ -857,11 +857,9 @@ void rw_replay_close(rw_replay *r)
 	for (uint32_t i = 0; r->live && i < r->survey.flows; i++)
 		if (r->live[i]) {
 			rw_reconstruction_close(&r->live[i]->sender);
-			free(r->live[i]->window);
 			free(r->live[i]);
 		}
-	for (uint32_t i = 0; r->outcome && i < r->survey.flows; i++)
-		free(r->outcome[i].window);
+	rw_outcomes_free(r->outcomes);
 	free(r->outcome);
 	for (uint32_t i = 0; r->live_connection && i < r->survey.connections; i++) {
 		struct live_connection *lc = &r->live_connection[i];

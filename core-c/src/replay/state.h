@@ -33,18 +33,24 @@ struct window {
 	int64_t first_ns;
 };
 
-/* The results of a flow, which are kept after its last packet. */
+/* The results of a flow, which are kept after its last packet, when its memory as a live flow was given back. */
 struct outcome {
 	uint64_t bytes, retransmitted_packets, retransmitted_bytes, unseen_bytes, acks;
 	uint64_t rows, full_rows; /* full: the sender filled its window, as far as the capture shows */
-	struct window *window; /* one for each controller, from the first row on */
+	const struct window *window; /* one for each controller; null: there was no row */
 	int64_t first_data_ns, last_advance_ns, first_unseen_ns;
 	uint32_t spurious, ece_acks, ce_packets, fast_retransmits, timeouts, rtt_samples;
 	uint32_t rtt_min_us, rtt_median_us, rtt_p95_us;
 	uint32_t window_first, window_most;
 	uint8_t crowded_out, paced, gave_up;
-	uint8_t seen; /* it had a packet */
-	uint8_t over; /* its last packet was replayed */
+};
+
+/* Memory for outcomes and their windows, which all stay until the end. */
+enum { RW_OUTCOMES_WORDS = 2048 };
+struct outcomes {
+	struct outcomes *before;
+	uint32_t used; /* words */
+	uint64_t word[RW_OUTCOMES_WORDS];
 };
 
 /* A flow during its replay, from its first packet to its last one. */
@@ -56,7 +62,6 @@ struct live {
 	int64_t set_back_ns; /* how far the capture's clock was set back */
 	struct rw_reconstruction sender;
 	uint64_t rows, full_rows;
-	struct window *window;
 	uint8_t *shadows; /* its connection's, from its first event on */
 	uint32_t shadow_bytes; /* of each of them */
 	uint32_t connection, id; /* as in `flow`, which is not read for most packets */
@@ -67,6 +72,7 @@ struct live {
 	uint8_t source; /* the side of the data sender */
 	uint8_t ready; /* for the short way: an ACK without steps only makes a row */
 	uint8_t under_way; /* for the short way: replayed at capture times, and after its handshake */
+	struct window window[]; /* one for each controller */
 };
 
 struct live_connection {
@@ -147,7 +153,8 @@ struct rw_replay {
 	struct rw_lookahead *lookahead; /* null: no flow needs it */
 	uint8_t *send_times; /* of each flow */
 	struct live **live; /* null before a flow's first packet, and after its last */
-	struct outcome *outcome; /* of each flow */
+	struct outcome **outcome; /* of each flow; null before its last packet */
+	struct outcomes *outcomes; /* of the flows that ended in this thread */
 	struct live_connection *live_connection;
 	struct columns columns;
 	struct rw_recording recording;
@@ -193,6 +200,10 @@ void rw_connection_release(const rw_replay *r, uint32_t connection);
 
 /* segments.c: a packet of the connection whose segments are asked for, after its replay. 0, or 1: out of memory. */
 int rw_segments_see(rw_replay *r, const struct live *l, int from_source, const struct rw_packet *p);
+
+/* A copy of an outcome, with the windows of so many controllers. Null: out of memory. */
+struct outcome *rw_outcomes_add(struct outcomes **outcomes, const struct outcome *outcome, uint32_t choices);
+void rw_outcomes_free(struct outcomes *outcomes);
 
 /* The current results of a flow. */
 void rw_outcome_of(const struct live *live, struct outcome *outcome);

@@ -3,8 +3,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Stretches that exist at a time. Each holds a megabyte or so of the file. */
-enum { STRETCHES = 4 };
+/*
+ * Stretches that exist at a time: enough that threads which are not equally fast need not wait for one another. So many are read
+ * before the thread that is ahead needs them, so that the others have something to do while it reads.
+ */
+enum { STRETCHES = 8, READ_AHEAD = 3 };
 
 struct rw_stretches {
 	pthread_mutex_t lock;
@@ -17,15 +20,6 @@ struct rw_stretches {
 	uint64_t *taken; /* by each thread */
 	struct rw_stretch stretch[STRETCHES];
 };
-
-static void release(struct rw_mapped *m)
-{
-	while (m) {
-		struct rw_mapped *next = m->next;
-		rw_mapped_release(m);
-		m = next;
-	}
-}
 
 struct rw_stretches *rw_stretches_open(uint32_t threads, rw_read_stretch *read, void *owner)
 {
@@ -40,7 +34,6 @@ struct rw_stretches *rw_stretches_open(uint32_t threads, rw_read_stretch *read, 
 	s->taken = calloc(threads, sizeof *s->taken);
 	int failed = !s->taken;
 	for (uint32_t i = 0; i < STRETCHES; i++) {
-		s->stretch[i].last = &s->stretch[i].first;
 		s->stretch[i].part = malloc(threads * sizeof *s->stretch[i].part);
 		failed |= !s->stretch[i].part;
 	}
@@ -55,24 +48,14 @@ void rw_stretches_close(struct rw_stretches *s)
 {
 	if (!s)
 		return;
-	/* The oldest first: a lease is released after what was mapped under it. */
-	for (uint64_t i = s->done; i < s->done + STRETCHES; i++) {
-		release(s->stretch[i % STRETCHES].first);
-		free(s->stretch[i % STRETCHES].part);
+	for (uint32_t i = 0; i < STRETCHES; i++) {
+		free(s->stretch[i].buffer.bytes);
+		free(s->stretch[i].part);
 	}
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s->taken);
 	free(s);
-}
-
-void rw_stretches_keep(void *stretches, struct rw_mapped *mapping)
-{
-	struct rw_stretches *s = stretches;
-	struct rw_stretch *b = &s->stretch[s->made % STRETCHES];
-	mapping->next = NULL;
-	*b->last = mapping;
-	b->last = &mapping->next;
 }
 
 void rw_stretches_stop(struct rw_stretches *s)
@@ -101,20 +84,27 @@ static void read_stretch(struct rw_stretches *s)
 	pthread_cond_broadcast(&s->changed);
 }
 
-/*
- * A thread is through with a stretch. Threads take stretches in order, so stretches are done in order. The lock is held. Returns the
- * mappings that nobody needs any more.
- */
-static struct rw_mapped *finish(struct rw_stretches *s, struct rw_stretch *b)
+/* A thread is through with a stretch. Threads take stretches in order, so stretches are done in order. The lock is held. */
+static void finish(struct rw_stretches *s, struct rw_stretch *b)
 {
-	struct rw_mapped *left = b->first;
 	if (--b->readers)
-		return NULL;
-	b->first = NULL;
-	b->last = &b->first;
+		return;
 	s->done++;
 	pthread_cond_broadcast(&s->changed);
-	return left;
+}
+
+/*
+ * Whether this thread is to read the next stretch. The one that has taken most parts does, before it has none left. It falls behind
+ * while it reads, and then another one is ahead: so threads do equally much in all.
+ */
+static int is_next_reader(const struct rw_stretches *s, uint32_t thread)
+{
+	if (s->reading || s->ended || s->made - s->done == STRETCHES || s->made - s->taken[thread] >= READ_AHEAD)
+		return 0;
+	for (uint32_t i = 0; i < s->threads; i++)
+		if (s->taken[i] > s->taken[thread])
+			return 0;
+	return 1;
 }
 
 const struct rw_part *rw_stretches_next(struct rw_stretches *s, uint32_t thread)
@@ -122,16 +112,17 @@ const struct rw_part *rw_stretches_next(struct rw_stretches *s, uint32_t thread)
 	uint64_t *taken = &s->taken[thread];
 	const struct rw_part *part = NULL;
 	pthread_mutex_lock(&s->lock);
-	struct rw_mapped *left = *taken ? finish(s, &s->stretch[(*taken - 1) % STRETCHES]) : NULL;
-	while (*taken == s->made && !s->ended) {
-		if (!s->reading && s->made - s->done < STRETCHES)
+	if (*taken)
+		finish(s, &s->stretch[(*taken - 1) % STRETCHES]);
+	while (is_next_reader(s, thread))
+		read_stretch(s);
+	while (*taken == s->made && !s->ended)
+		if (is_next_reader(s, thread))
 			read_stretch(s);
 		else
 			pthread_cond_wait(&s->changed, &s->lock);
-	}
 	if (*taken < s->made)
 		part = &s->stretch[(*taken)++ % STRETCHES].part[thread];
 	pthread_mutex_unlock(&s->lock);
-	release(left);
 	return part;
 }

@@ -1,6 +1,6 @@
 /*
- * The reading stage of the first pass for several threads. A record is read once, by any thread: the thread that has nothing left to
- * do reads the next stretch of records, and sorts them by the threads that will survey them. Every thread takes its part of each stretch,
+ * The reading stage of the first pass for several threads. A record is read once, by any thread: the thread that is furthest ahead
+ * reads the next stretch of records, and sorts them by the threads that will survey them. Every thread takes its part of each stretch,
  * in order. Few stretches exist at a time, so a thread that is ahead waits.
  */
 #ifndef RW_STRETCHES_H
@@ -9,7 +9,8 @@
 #include "capture.h"
 #include "packet.h"
 
-enum { RW_STRETCH_RECORDS = 1024, RW_STRETCH_PACKETS = 128 };
+/* Most records that a buffer of 128 KiB has. */
+enum { RW_STRETCH_RECORDS = 2048, RW_STRETCH_PACKETS = 128 };
 
 /* A record for one of the threads. */
 struct rw_piece {
@@ -28,7 +29,7 @@ struct rw_part {
 struct rw_stretch {
 	uint32_t records, packets;
 	struct rw_packet packet[RW_STRETCH_PACKETS]; /* of records that the reader decodes */
-	struct rw_mapped *first, **last; /* that were left while the stretch was read */
+	struct rw_buffer buffer; /* the bytes of its records */
 	uint32_t readers; /* threads that are not through with it */
 	struct rw_part *part; /* of each thread */
 };
@@ -44,12 +45,10 @@ typedef int rw_read_stretch(void *owner, struct rw_stretch *stretch);
 struct rw_stretches;
 /* Null: out of memory. */
 struct rw_stretches *rw_stretches_open(uint32_t threads, rw_read_stretch *read, void *owner);
-/* Releases all mappings. No thread may use its parts any more. */
+/* No thread may use its parts any more. */
 void rw_stretches_close(struct rw_stretches *stretches);
 /* The next part of a thread, which is through with the part before. Null: there are no more, or somebody stopped. */
 const struct rw_part *rw_stretches_next(struct rw_stretches *stretches, uint32_t thread);
 void rw_stretches_stop(struct rw_stretches *stretches);
-/* For rw_observation_hold, with the stretches as the holder: keeps it until all threads are through with the stretch being read. */
-void rw_stretches_keep(void *stretches, struct rw_mapped *mapping);
 
 #endif

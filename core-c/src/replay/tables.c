@@ -1,4 +1,5 @@
 /* Tables of captures, connections and subflows: identities after the survey, results after the end. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "state.h"
@@ -15,6 +16,46 @@ enum rw_vantage rw_vantage_of(const struct rw_flow *f)
 	}
 }
 
+/* Null: out of memory. */
+static void *take(struct outcomes **outcomes, size_t bytes)
+{
+	struct outcomes *last = *outcomes;
+	uint32_t words = (uint32_t)(bytes / sizeof *last->word);
+	if (!last || RW_OUTCOMES_WORDS - last->used < words) {
+		struct outcomes *more = malloc(sizeof *more);
+		if (!more)
+			return NULL;
+		more->before = last;
+		more->used = 0;
+		*outcomes = last = more;
+	}
+	last->used += words;
+	return &last->word[last->used - words];
+}
+
+struct outcome *rw_outcomes_add(struct outcomes **outcomes, const struct outcome *o, uint32_t choices)
+{
+	size_t bytes = o->window ? choices * sizeof *o->window : 0;
+	struct outcome *copy = take(outcomes, sizeof *copy);
+	struct window *window = copy && bytes ? take(outcomes, bytes) : NULL;
+	if (!copy || (bytes && !window))
+		return NULL;
+	*copy = *o;
+	copy->window = window;
+	if (bytes)
+		memcpy(window, o->window, bytes);
+	return copy;
+}
+
+void rw_outcomes_free(struct outcomes *outcomes)
+{
+	while (outcomes) {
+		struct outcomes *before = outcomes->before;
+		free(outcomes);
+		outcomes = before;
+	}
+}
+
 void rw_outcome_of(const struct live *l, struct outcome *o)
 {
 	const struct rw_reconstruction *s = &l->sender;
@@ -27,7 +68,7 @@ void rw_outcome_of(const struct live *l, struct outcome *o)
 	    .acks = s->acks,
 	    .rows = l->rows,
 	    .full_rows = l->full_rows,
-	    .window = l->window,
+	    .window = l->rows ? l->window : NULL,
 	    .first_data_ns = s->first_data_ns,
 	    .last_advance_ns = s->last_advance_ns,
 	    .first_unseen_ns = s->first_unseen_ns,
@@ -45,28 +86,28 @@ void rw_outcome_of(const struct live *l, struct outcome *o)
 	    .crowded_out = l->crowded_out,
 	    .gave_up = s->gave_up,
 	    .paced = (uint8_t)rw_reconstruction_paced(s),
-	    .seen = 1,
 	};
 }
 
 /* While workers run, only they may read their flows and connections. */
 static int workers_run(const rw_replay *r) { return r->jobs && !r->ended; }
 
-static struct outcome outcome_now(const rw_replay *r, uint32_t number)
+/* Null: it had no packet yet. live: the place for the results of a flow that is not over. */
+static const struct outcome *outcome_now(const rw_replay *r, uint32_t number, struct outcome *live)
 {
-	struct outcome now = {0};
 	if (workers_run(r))
-		return now;
-	now = r->outcome[number];
-	if (r->live[number])
-		rw_outcome_of(r->live[number], &now);
-	return now;
+		return NULL;
+	if (!r->live[number])
+		return r->outcome[number];
+	rw_outcome_of(r->live[number], live);
+	return live;
 }
 
 static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row *row)
 {
 	const struct rw_flow *f = &r->survey.flow[number];
-	struct outcome o = outcome_now(r, number);
+	struct outcome live;
+	const struct outcome *o = outcome_now(r, number, &live);
 	const struct rw_flow_side *source = &f->side[f->source], *sink = &f->side[!f->source];
 	memset(row, 0, sizeof *row);
 	row->connection = f->connection;
@@ -104,30 +145,30 @@ static void describe_subflow(const rw_replay *r, uint32_t number, rw_subflow_row
 	if (r->shared_bottlenecks)
 		row->bottleneck_state =
 		    (uint8_t)rw_shared_bottlenecks_of(r->shared_bottlenecks, number, &row->bottleneck);
-	if (!o.seen)
+	if (!o)
 		return;
-	row->bytes = o.bytes;
-	row->retransmitted_packets = o.retransmitted_packets;
-	row->retransmitted_bytes = o.retransmitted_bytes;
-	row->spurious_retransmissions = o.spurious;
-	row->unseen_bytes = o.unseen_bytes;
-	row->acks = o.acks;
-	row->ece_acks = o.ece_acks;
-	row->paced = o.paced;
-	row->ce_packets = o.ce_packets;
-	row->fast_retransmits = o.fast_retransmits;
-	row->timeouts = o.timeouts;
-	row->rtt_samples = o.rtt_samples;
-	row->rtt_min_us = o.rtt_min_us;
-	row->rtt_median_us = o.rtt_median_us;
-	row->rtt_p95_us = o.rtt_p95_us;
-	row->first_data_ns = o.first_data_ns;
-	row->last_ack_ns = o.last_advance_ns;
-	row->first_unseen_ns = o.first_unseen_ns;
-	row->window_first_bytes = o.window_first;
-	row->window_most_bytes = o.window_most;
-	row->replayed = !o.crowded_out;
-	row->window_too_large = o.gave_up;
+	row->bytes = o->bytes;
+	row->retransmitted_packets = o->retransmitted_packets;
+	row->retransmitted_bytes = o->retransmitted_bytes;
+	row->spurious_retransmissions = o->spurious;
+	row->unseen_bytes = o->unseen_bytes;
+	row->acks = o->acks;
+	row->ece_acks = o->ece_acks;
+	row->paced = o->paced;
+	row->ce_packets = o->ce_packets;
+	row->fast_retransmits = o->fast_retransmits;
+	row->timeouts = o->timeouts;
+	row->rtt_samples = o->rtt_samples;
+	row->rtt_min_us = o->rtt_min_us;
+	row->rtt_median_us = o->rtt_median_us;
+	row->rtt_p95_us = o->rtt_p95_us;
+	row->first_data_ns = o->first_data_ns;
+	row->last_ack_ns = o->last_advance_ns;
+	row->first_unseen_ns = o->first_unseen_ns;
+	row->window_first_bytes = o->window_first;
+	row->window_most_bytes = o->window_most;
+	row->replayed = !o->crowded_out;
+	row->window_too_large = o->gave_up;
 }
 
 void rw_replay_summary(const rw_replay *r, rw_summary *summary) { *summary = r->summary; }
@@ -183,11 +224,12 @@ void rw_replay_window(const rw_replay *r, uint32_t subflow, uint32_t choice, rw_
 	memset(row, 0, sizeof *row);
 	if (subflow >= r->survey.flows || choice >= r->choices)
 		return;
-	struct outcome o = outcome_now(r, r->survey.subflow[subflow]);
-	if (!o.window)
+	struct outcome live;
+	const struct outcome *o = outcome_now(r, r->survey.subflow[subflow], &live);
+	if (!o || !o->window)
 		return;
-	const struct window *w = &o.window[choice];
-	*row = (rw_window_row){o.rows,     w->sum_q16,       w->most_q16,  w->last_q16,     o.full_rows,
+	const struct window *w = &o->window[choice];
+	*row = (rw_window_row){o->rows,    w->sum_q16,       w->most_q16,  w->last_q16,     o->full_rows,
 			       w->matched, w->near,          w->exceeded,  w->first_record, w->first_ns,
 			       w->paced,   w->paced_matched, w->paced_own, w->paced_other,  w->paced_either};
 }
