@@ -91,7 +91,7 @@ def _named(networks: Sequence[Network], args: argparse.Namespace, seeds: Sequenc
 
 
 def _suite(args: argparse.Namespace) -> int:
-    return _named(NETWORKS, args, None)
+    return _named(NETWORKS, args, range(1, args.runs + 1) if args.runs else None)
 
 
 def _pairs(args: argparse.Namespace) -> int:
@@ -146,6 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     named.add_argument("--list", action="store_true", help="list the networks and run nothing")
     suite = commands.add_parser("suite", parents=[attempts, named], help="run the networks of the lab")
     suite.add_argument("--output", default=SUITE_OUTPUT, metavar="DIR", help="default: %(default)s")
+    suite.add_argument(
+        "--runs", type=_count, metavar="N", help="runs of each network, with seeds from 1 (default: one, with its own)"
+    )
     suite.set_defaults(command=_suite)
     both = commands.add_parser(
         "pairs", parents=[attempts, named], help="run the networks of what-ifs, each under several algorithms"

@@ -40,6 +40,8 @@ static struct rw_link_settings read_link(struct rw_bytes *b)
 	    .rate_bps = read_number(b, 63),
 	    .delay_ns = read_number(b, 50),
 	    .jitter_ns = read_number(b, 50),
+	    .stall_q32 = read_number(b, 33),
+	    .stall_ns = read_number(b, 50),
 	    .loss_q32 = read_number(b, 33),
 	    .burst = {read_number(b, 33), read_number(b, 33), read_number(b, 33), read_number(b, 33)},
 	    .reorder_q32 = read_number(b, 33),

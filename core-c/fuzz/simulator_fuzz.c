@@ -35,7 +35,9 @@ static rw_link_values link_of(struct rw_bytes *b)
 				.ecn = bits >> 6 & 1,
 				.loss_q32 = bits >> 7 ? number(b, (uint64_t)1 << 30) : 0,
 				.reorder_q32 = number(b, 1 << 28),
-				.reorder_ns = number(b, 50) * MS};
+				.reorder_ns = number(b, 50) * MS,
+				.stall_q32 = number(b, 1 << 30),
+				.stall_ns = number(b, 10 * MS)};
 }
 
 static void add_transfer(rw_simulation *s, struct rw_bytes *b, uint32_t which)

@@ -526,6 +526,43 @@ static void test_jitter_keeps_the_order(void **state)
 	rw_network_close(n);
 }
 
+/* Five packets wait, of which one is half sent after half its time; then the delay. */
+static void test_crossing_counts_what_waits(void **state)
+{
+	struct rw_link_settings s = {.rate_bps = 10000000, .delay_ns = 10 * MS};
+	struct rw_network *n = with_link(&s, 1);
+	(void)state;
+	assert_int_equal(rw_network_crossing_ns(n, 0, 0), 10 * MS);
+	for (uint64_t i = 0; i < 5; i++)
+		rw_network_send(n, 0, 0, i, PACKET, 0);
+	assert_int_equal(rw_network_crossing_ns(n, 0, MS / 2), 5 * MS - MS / 2 + 10 * MS);
+	rw_network_close(n);
+}
+
+/* What stalls is late and holds up those behind it; all others take the usual time. */
+static void test_stalls_hold_up_those_behind(void **state)
+{
+	struct rw_link_settings s = {.rate_bps = 10000000, .stall_q32 = (uint64_t)1 << 28, .stall_ns = 20 * MS};
+	struct rw_network *n = with_link(&s, 1);
+	int64_t before = 0;
+	uint32_t together = 0, late = 0;
+	(void)state;
+	for (uint64_t i = 0; i < 500; i++)
+		rw_network_send(n, 0, 0, i, PACKET, 0);
+	for (uint64_t i = 0; i < 500; i++) {
+		struct rw_network_packet p = delivered(n);
+		assert_int_equal(p.user, i);
+		assert_true(p.time_ns >= before && p.time_ns >= (int64_t)(i + 1) * MS);
+		late += p.time_ns > (int64_t)(i + 1) * MS;
+		together += p.time_ns == before;
+		before = p.time_ns;
+	}
+	/* One of 16 stalls, for 20 packets on the mean. */
+	assert_in_range(late, 300, 450);
+	assert_in_range(together, 280, 440);
+	rw_network_close(n);
+}
+
 /* Half a packet at one rate, the other half at the next; a longer delay holds for what is sent from then on. */
 static void test_changes(void **state)
 {
@@ -725,6 +762,8 @@ int main(void)
 	    cmocka_unit_test(test_burst_loss),
 	    cmocka_unit_test(test_reordering),
 	    cmocka_unit_test(test_jitter_keeps_the_order),
+	    cmocka_unit_test(test_stalls_hold_up_those_behind),
+	    cmocka_unit_test(test_crossing_counts_what_waits),
 	    cmocka_unit_test(test_changes),
 	    cmocka_unit_test(test_a_change_of_loss),
 	    cmocka_unit_test(test_a_link_that_is_down),

@@ -661,13 +661,16 @@ static void idle_times_are_counted_in_timeouts(void **state)
 {
 	(void)state;
 	begin(1);
-	assert_int_equal(rw_sender_idle_timeouts(&t.sender, t.now_ns + 1000 * MS), 0); /* something is outstanding */
+	assert_int_equal(rw_sender_idle_timeouts(&t.sender, t.now_ns + 1000 * MS, 4 * MS),
+			 0); /* something is outstanding */
 	acked(20);
 	int64_t sent_ns = t.now_ns - 100 * MS, rto_ns = (int64_t)rw_sender_rto_ns(&t.sender);
 	int64_t ticks_ns = (rto_ns + 4 * MS - 1) / (4 * MS) * (4 * MS); /* whole ticks of the kernel's clock */
-	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + ticks_ns + 2 * MS), 0);
-	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + ticks_ns + 2 * MS + 1), 1);
-	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + 3 * rto_ns), 3);
+	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + ticks_ns + 2 * MS, 4 * MS), 0);
+	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + ticks_ns + 2 * MS + 1, 4 * MS), 1);
+	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + ticks_ns + 2 * MS, MS),
+			 1); /* of a faster clock */
+	assert_int_equal(rw_sender_idle_timeouts(&t.sender, sent_ns + 3 * rto_ns, 4 * MS), 3);
 }
 
 int main(void)

@@ -5,8 +5,10 @@
 
 from rewindow.simulator.lockstep import FreeRun, Lockstep, Segment, lockstep
 from rewindow.simulator.simulation import (
-    RECEIVE_BUFFER_BYTES,
+    CLOCKS_HZ,
+    KERNEL,
     SEND_BUFFER_BYTES,
+    Kernel,
     LinkCounts,
     SimulatedSubflow,
     SimulatedTransfer,
@@ -16,9 +18,11 @@ from rewindow.simulator.simulation import (
 )
 
 __all__ = [
-    "RECEIVE_BUFFER_BYTES",
+    "CLOCKS_HZ",
+    "KERNEL",
     "SEND_BUFFER_BYTES",
     "FreeRun",
+    "Kernel",
     "LinkCounts",
     "Lockstep",
     "Segment",

@@ -26,15 +26,19 @@ from rewindow.scenarios import (
 
 KERNEL_NAMES = {"reno": "newreno"}
 """What Linux calls its congestion control, where the registry has another name for it."""
+LOADED = "rw_"
+"""How the names of the registry's controllers begin in a kernel."""
 KERNEL_SCHEDULER = "kernel"
 """Linux's packet scheduler: a burst of data goes to the subflow that drains first. It is not in the registry."""
-TICK_NS = 4_000_000
 FIRST_PORT = 40_000
-SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES = 4 << 20, 6 << 20
-"""Linux's tcp_wmem and tcp_rmem: what the tuning of buffers may reach."""
+SEND_BUFFER_BYTES = 4 << 20
+"""Linux's tcp_wmem: what the tuning of a send buffer may reach."""
+CLOCKS_HZ = (100, 250, 1000)
 
-HOST_JITTER_NS = 40_000
-"""The mean time that a host needs to hand a packet on: no two hosts stay in step for long."""
+
+HOST_JITTER_NS, HOST_STALL_SHARE, HOST_STALL_NS = 15_000, 0.01, 500_000
+"""The mean time that a host needs to hand a packet on, and how often it is late by how much: no two hosts stay in step
+for long, and bandwidth samples of a long transfer are not all alike. Measured between the ACKs of a busy link."""
 
 ROW = np.dtype(
     [("time_ns", "i8"), ("cwnd_q16", "u8"), ("ssthresh_q16", "u8"), ("srtt_ns", "u8"), ("rtt_ns", "u8"),
@@ -43,8 +47,43 @@ ROW = np.dtype(
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """The kernel of all hosts.
+
+    hz: ticks of its clock a second (Linux's CONFIG_HZ), one of CLOCKS_HZ. Timers fire at ticks, so that it moves
+    timeouts and delayed ACKs; CUBIC computes its growth once a tick.
+    version: of Linux, major and minor. It decides how far the tuning of receive buffers may go.
+    Raises BadOption at another hz.
+    """
+
+    hz: int = 250
+    version: tuple[int, int] = (6, 18)
+
+    def __post_init__(self) -> None:
+        if self.hz not in CLOCKS_HZ:
+            raise BadOption(f"a kernel's clock has {', '.join(map(str, CLOCKS_HZ))} Hz, not {self.hz}")
+
+    @property
+    def tick_ns(self) -> int:
+        return 1_000_000_000 // self.hz
+
+    @property
+    def receive_buffer_bytes(self) -> int:
+        """The largest of Linux's tcp_rmem: 6 MiB, and 32 MiB since 6.16."""
+        return (32 if self.version >= (6, 16) else 6) << 20
+
+
+KERNEL = Kernel()
+"""Debian's clock, and the Linux that the lab's measurements were made on."""
+
+
+@dataclass(frozen=True)
 class SimulatedSubflow:
-    """One subflow at the end. cwnd in segments; ssthresh None: never set; established_s None: never."""
+    """One subflow at the end. cwnd in segments; ssthresh None: never set; established_s None: never.
+
+    handshake_s, closing_s: the round trips of the handshake, and of a FIN that would have left when the last data was
+    acknowledged; None: not known.
+    """
 
     path: str
     bytes: int
@@ -56,6 +95,8 @@ class SimulatedSubflow:
     ssthresh: float | None
     srtt_s: float
     established_s: float | None
+    handshake_s: float | None
+    closing_s: float | None
 
 
 @dataclass(frozen=True)
@@ -122,10 +163,10 @@ class Simulation:
 class _Core:
     """The core's simulation; closed at the end of a `with`."""
 
-    def __init__(self, seed: int, rows: bool) -> None:
+    def __init__(self, seed: int, rows: bool, kernel: Kernel) -> None:
         self.error = ffi.new("rw_error *")
         handle = ffi.new("rw_simulation **")
-        check(lib.rw_simulation_open(handle, seed, TICK_NS, int(rows), self.error), self.error)
+        check(lib.rw_simulation_open(handle, seed, kernel.tick_ns, int(rows), self.error), self.error)
         self.handle = handle[0]
 
     def __enter__(self) -> _Core:
@@ -193,7 +234,7 @@ def _traffic_values(traffic: Traffic) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _transfer_values(scenario: Scenario, transfer: Transfer) -> dict[str, int]:
+def _transfer_values(scenario: Scenario, transfer: Transfer, kernel: Kernel) -> dict[str, int]:
     sender, receiver = scenario.host(transfer.sender), scenario.host(transfer.receiver)
     stop_ns = scenario.duration_ns
     if transfer.duration_ns is not None:
@@ -205,7 +246,9 @@ def _transfer_values(scenario: Scenario, transfer: Transfer) -> dict[str, int]:
         "write_bytes": transfer.write_bytes,
         "pause_ns": transfer.pause_ns,
         "send_buffer_bytes": transfer.send_buffer_bytes or sender.send_buffer_bytes or SEND_BUFFER_BYTES,
-        "receive_buffer_bytes": transfer.receive_buffer_bytes or receiver.receive_buffer_bytes or RECEIVE_BUFFER_BYTES,
+        "receive_buffer_bytes": (
+            transfer.receive_buffer_bytes or receiver.receive_buffer_bytes or kernel.receive_buffer_bytes
+        ),
         "receive_buffer_first_bytes": transfer.receive_buffer_first_bytes or 0,
         "sack": int(sender.sack and receiver.sack),
         "timestamps": int(sender.timestamps and receiver.timestamps),
@@ -214,10 +257,17 @@ def _transfer_values(scenario: Scenario, transfer: Transfer) -> dict[str, int]:
     }
 
 
+def registry_name(congestion_control: str) -> str:
+    """The registry's name of what a kernel calls a congestion control: `rw_tccc_plus` is `tccc+`, loaded into it."""
+    if congestion_control.startswith(LOADED):
+        name = congestion_control.removeprefix(LOADED)
+        return (name.removesuffix("_plus") + "+" if name.endswith("_plus") else name).replace("_", "-")
+    return KERNEL_NAMES.get(congestion_control, congestion_control)
+
+
 def choice_of(transfer: Transfer) -> Choice:
     """The controller that stands for a transfer's congestion control; Linux's default is CUBIC."""
-    name = transfer.congestion_control or "cubic"
-    return Choice(KERNEL_NAMES.get(name, name))
+    return Choice(registry_name(transfer.congestion_control or "cubic"))
 
 
 def scheduler_of(transfer: Transfer) -> Choice | None:
@@ -227,7 +277,8 @@ def scheduler_of(transfer: Transfer) -> Choice | None:
 
 def _host(core: _Core, number: Any) -> int:
     """What a host needs to send a packet is a link of its own, whose times vary."""
-    core.call(lib.rw_simulation_add_link, ffi.new("rw_link_values *", {"jitter_ns": HOST_JITTER_NS}), number)
+    values = {"jitter_ns": HOST_JITTER_NS, "stall_q32": q32(HOST_STALL_SHARE), "stall_ns": HOST_STALL_NS}
+    core.call(lib.rw_simulation_add_link, ffi.new("rw_link_values *", values), number)
     return int(number[0])
 
 
@@ -250,7 +301,13 @@ def _set_scheduler(core: _Core, chosen: Choice | None) -> None:
     del keep
 
 
-def _build(core: _Core, scenario: Scenario, choices: dict[str, Choice], schedulers: dict[str, Choice | None]) -> None:
+def _build(
+    core: _Core,
+    scenario: Scenario,
+    choices: dict[str, Choice],
+    schedulers: dict[str, Choice | None],
+    kernel: Kernel,
+) -> None:
     numbers: dict[str, int] = {}
     subflows = 0
     number = ffi.new("uint32_t *")
@@ -266,7 +323,7 @@ def _build(core: _Core, scenario: Scenario, choices: dict[str, Choice], schedule
         core.call(lib.rw_simulation_add_traffic, numbers[traffic.link.name], values)
     for transfer in scenario.transfers:
         array, keep = choices_for([choices[transfer.name]])
-        settings = ffi.new("rw_transfer_settings *", _transfer_values(scenario, transfer))
+        settings = ffi.new("rw_transfer_settings *", _transfer_values(scenario, transfer, kernel))
         core.call(lib.rw_simulation_add_transfer, settings, array, number)
         del keep
         _set_scheduler(core, schedulers[transfer.name])
@@ -293,6 +350,7 @@ def _subflow(core: _Core, number: int, path: str) -> SimulatedSubflow:
         fast_retransmits=row.fast_retransmits, cwnd=row.cwnd_q16 / 65536,
         ssthresh=None if row.ssthresh_q16 == 2**64 - 1 else row.ssthresh_q16 / 65536, srtt_s=row.srtt_ns / 1e9,
         established_s=_seconds(row.established_ns),
+        handshake_s=row.handshake_ns / 1e9 or None, closing_s=row.closing_ns / 1e9 or None,
     )  # fmt: skip
 
 
@@ -331,8 +389,8 @@ def _links(core: _Core, scenario: Scenario) -> list[LinkCounts]:
 
 def check_choice(choice: Choice) -> None:
     """Raises UnknownAlgorithm or BadOption where a transfer cannot be given this algorithm with these options."""
-    with _Core(0, False) as core:
-        array, keep = choices_for([_in_kernel_mode(choice)])
+    with _Core(0, False, KERNEL) as core:
+        array, keep = choices_for([_in_kernel_mode(choice, KERNEL)])
         values = {"start_ns": 0, "stop_ns": 1, "write_bytes": 1, "send_buffer_bytes": 1, "receive_buffer_bytes": 1}
         core.call(
             lib.rw_simulation_add_transfer, ffi.new("rw_transfer_settings *", values), array, ffi.new("uint32_t *")
@@ -340,9 +398,10 @@ def check_choice(choice: Choice) -> None:
         del keep
 
 
-def _in_kernel_mode(choice: Choice) -> Choice:
-    """Linux's machinery around the window is what is simulated; mode=paper has none."""
-    return Choice(choice.name, {**choice.options, "mode": "kernel"})
+def _in_kernel_mode(choice: Choice, kernel: Kernel) -> Choice:
+    """Linux's machinery around the window is simulated; mode=paper has none. CUBIC counts the kernel's ticks."""
+    clock: dict[str, object] = {"hz": str(kernel.hz)} if choice.name == "cubic" else {}
+    return Choice(choice.name, clock | {**choice.options, "mode": "kernel"})
 
 
 def simulate(
@@ -353,6 +412,7 @@ def simulate(
     capture: int | None = None,
     beside_receivers: bool = False,
     schedulers: dict[str, Choice] | None = None,
+    kernel: Kernel = KERNEL,
 ) -> Simulation:
     """One run. seed None: the scenario's. algorithms: by a transfer's name, in place of its congestion control.
     schedulers: by the name of an MPTCP transfer, in place of Linux's own packet scheduler ("kernel").
@@ -360,18 +420,18 @@ def simulate(
     capture: a file descriptor that packets are written to as pcapng, as seen beside the senders of data, or beside
     their receivers.
 
-    The same scenario, seed, algorithms and schedulers give the same result on every machine.
+    The same scenario, seed, algorithms, schedulers and kernel give the same result on every machine.
     """
     chosen = {t.name: choice_of(t) for t in scenario.transfers} | (algorithms or {})
-    choices = {name: _in_kernel_mode(c) for name, c in chosen.items()}
+    choices = {name: _in_kernel_mode(c, kernel) for name, c in chosen.items()}
     seed = scenario.seed if seed is None else seed
     scheduled = {t.name: scheduler_of(t) for t in scenario.transfers}
     for name, chosen_scheduler in (schedulers or {}).items():
         if scheduled.get(name) is None:
             raise BadOption(f"{name} is no MPTCP transfer of the scenario: its packets need no scheduler")
         scheduled[name] = chosen_scheduler
-    with _Core(seed, rows) as core:
-        _build(core, scenario, choices, scheduled)
+    with _Core(seed, rows, kernel) as core:
+        _build(core, scenario, choices, scheduled, kernel)
         if capture is not None:
             core.call(lib.rw_simulation_capture, capture, int(beside_receivers))
         core.call(lib.rw_simulation_run, scenario.duration_ns + scenario.grace_ns)

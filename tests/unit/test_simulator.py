@@ -15,11 +15,12 @@ import pytest
 
 import rewindow
 from bench import simulation as beside_the_kernel
+from kernel import toolchain
 from rewindow.core import Choice
 from rewindow.errors import BadOption
 from rewindow.scenarios import Scenario, Write, parse
-from rewindow.simulator import Simulation, simulate
-from rewindow.simulator.simulation import FIRST_PORT
+from rewindow.simulator import Kernel, Simulation, simulate
+from rewindow.simulator.simulation import FIRST_PORT, registry_name
 
 TWO_PATHS = """
 name = "two-paths"
@@ -195,7 +196,7 @@ def test_the_replay_of_a_simulated_capture_gives_the_windows_that_drove_it(algor
     equal, within_one = equal_and_within_one(run, path, algorithm)
     # CUBIC counts ticks of the sender's clock, whose phase a capture does not show.
     assert within_one == 1
-    assert equal >= (0.99 if algorithm == "cubic" else 1)
+    assert equal >= (0.97 if algorithm == "cubic" else 1)
     assert {t.algorithm for t in run.transfers} == {algorithm}
 
 
@@ -203,13 +204,45 @@ def test_the_replay_of_a_simulated_capture_gives_the_windows_that_drove_it(algor
 def test_the_replay_of_a_simulated_bbr_comes_within_two_segments(
     algorithm: str, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """A capture does not tell what held a sender back: application, window or pace. The windows of BBR are even."""
-    path = tmp_path / "run.pcapng"
-    run = captured(two_paths(), path, algorithm, options=options)
-    assert max(s.fast_retransmits for t in run.transfers for s in t.subflows) > 1
-    difference = differences(run, path, algorithm, options)
-    assert np.mean(difference < 0.01) >= 0.9
-    assert np.mean(difference < 2.01) >= 0.99
+    """A capture does not tell what held a sender back: application, window or pace. One wrong guess, which a run in
+    some has, lasts for a few seconds; the median of five runs has none. The windows of BBR are even.
+    """
+    equal, near = [], []
+    for seed in range(1, 6):
+        path = tmp_path / f"run{seed}.pcapng"
+        run = captured(two_paths(), path, algorithm, seed, options)
+        assert max(s.fast_retransmits for t in run.transfers for s in t.subflows) > 1
+        difference = differences(run, path, algorithm, options)
+        equal.append(np.mean(difference < 0.01))
+        near.append(np.mean(difference < 2.01))
+    assert np.median(equal) >= 0.97
+    assert np.median(near) >= 0.99
+
+
+def test_bbr_stays_in_startup_while_its_send_buffer_is_smaller_than_its_window() -> None:
+    """Each write finds less than a segment unsent, so that no sample tells the path's rate, and the line stays full.
+
+    A part of a segment may wait meanwhile (Nagle). On a kernel with this network BBR sent 2000 packets again.
+    """
+    line = 'rate = "12M"\ndelay = "35ms"\nlimit = 75'
+    small, large = (
+        simulate(one_path(line, seconds=6, client=f'send_buffer = "{size}"'), 1, {"client": Choice("bbr")})
+        for size in ("512kB", "4MB")
+    )
+    assert small.transfers[0].retransmitted > 3 * large.transfers[0].retransmitted
+
+
+def test_round_trips_of_the_handshake_and_the_end_are_told() -> None:
+    """The line takes 40 ms there and back. The rival's queue is there when the client is done, and its own is gone."""
+    line = 'rate = "10M"\ndelay = "20ms"\nlimit = 100'
+    (alone,) = simulate(one_path(line, 'bytes = "1MB"'), 1).transfers[0].subflows
+    assert alone.handshake_s == pytest.approx(0.040, abs=0.002)
+    assert alone.closing_s == pytest.approx(0.040, abs=0.001)
+    beside = simulate(dumbbell(line, 8), 1)
+    (client,), (rival,) = (t.subflows for t in beside.transfers)
+    assert client.closing_s is not None
+    assert rival.closing_s is not None
+    assert max(client.closing_s, rival.closing_s) > 0.045
 
 
 def test_bbr3_fills_a_line_and_keeps_its_queue_short() -> None:
@@ -434,6 +467,51 @@ def test_writes_without_data_are_refused() -> None:
             simulate(replace(scenario, transfers=(replace(transfer, writes=(write,)),)))
 
 
+def test_timeouts_fire_at_ticks_of_the_kernel() -> None:
+    """A timer that is set between two ticks fires at one: the rougher the clock, the more completions differ."""
+    scenario = one_path(
+        'rate = "10M"\ndelay = "20ms"\nchanges = [{ at = 0.05, down = true }, { at = 0.4, down = false }]'
+    )
+    [transfer] = scenario.transfers
+    scenario = replace(
+        scenario,
+        transfers=(replace(transfer, writes=(Write(1_000, 0, False), Write(4_000, 80_000_000, False))),),
+    )
+
+    def spread_ms(hz: int) -> float:
+        lasted = [simulate(scenario, seed, kernel=Kernel(hz)).transfers[0].completion_s or 0 for seed in range(1, 21)]
+        return 1000 * (max(lasted) - min(lasted))
+
+    rough, middle, fine = map(spread_ms, (100, 250, 1000))
+    assert fine < 2 < 4 < middle < 10 < rough
+
+
+def test_cubic_counts_ticks_of_the_kernel() -> None:
+    scenario = one_path('rate = "10M"\ndelay = "20ms"\nlimit = 30', seconds=8)
+    cubic, fast = {"client": Choice("cubic")}, {"client": Choice("cubic", {"hz": "1000"})}
+    by_kernel = simulate(scenario, 1, cubic, kernel=Kernel(1000))
+    assert by_kernel.transfers == simulate(scenario, 1, fast, kernel=Kernel(1000)).transfers
+    assert by_kernel.transfers != simulate(scenario, 1, cubic | {"client": Choice("cubic", {"hz": "100"})},
+                                           kernel=Kernel(1000)).transfers  # fmt: skip
+
+
+def test_the_receive_buffer_of_a_version_of_linux_limits_the_flight() -> None:
+    scenario = one_path('rate = "1G"\ndelay = "50ms"', seconds=3, client='send_buffer = "64MiB"')
+
+    def flight_mib(version: tuple[int, int]) -> float:
+        rows = simulate(scenario, rows=True, kernel=Kernel(version=version)).rows
+        assert rows is not None
+        return int((rows["next"] - rows["una"]).max()) / 2**20
+
+    assert 3 < flight_mib((6, 15)) <= 6
+    assert 12 < flight_mib((6, 16)) <= 32
+
+
+def test_a_kernel_has_one_of_three_clocks() -> None:
+    with pytest.raises(BadOption, match="100, 250, 1000 Hz, not 300"):
+        Kernel(300)
+
+
 def test_paper_mode_and_unknown_options_are_no_surprise() -> None:
     scenario = two_paths()
     run = simulate(scenario, algorithms={"client": Choice("tccc", {"mode": "paper"})})
@@ -463,6 +541,12 @@ def test_the_command_prints_what_the_library_says(scenario_file: str) -> None:
     mine = simulate(two_paths(), 2, {"client": Choice("tccc")})
     assert runs[1]["transfers"][0]["goodput_bps"] == mine.transfers[0].goodput_bps
     assert [t["algorithm"] for t in runs[1]["transfers"]] == ["tccc", "newreno"]
+    words = ("--hz", "1000", "--linux", "6.1", "--algorithm", "cubic", "--json")
+    other = json.loads(command(scenario_file, *words).stdout)["runs"][0]
+    cubic = {"client": Choice("cubic"), "rival": Choice("cubic")}
+    mine = simulate(two_paths(), 1, cubic, kernel=Kernel(1000, (6, 1)))
+    assert other["transfers"][0]["goodput_bps"] == mine.transfers[0].goodput_bps
+    assert mine.transfers != simulate(two_paths(), 1, cubic).transfers
     text = command(scenario_file, "--repeat", "2", "--algorithm", "client=tccc").stdout
     assert "2 runs, seed 1 to 2" in text
     assert "wide.forward" in text
@@ -485,6 +569,8 @@ def test_the_command_writes_a_capture(scenario_file: str, tmp_path: Path) -> Non
         (["--algorithm", "nothing"], 2, "unknown algorithm 'nothing'"),
         (["--option", "alpha0=1"], 2, "--algorithm, which is missing"),
         (["--repeat", "2", "--pcapng", "x.pcapng"], 2, "--repeat asks for several"),
+        (["--hz", "300"], 2, "--hz"),
+        (["--linux", "new"], 2, "not a version of Linux"),
         (["--pcapng", os.path.join("no", "such", "folder.pcapng")], 2, "cannot be written"),
     ],
 )
@@ -518,3 +604,12 @@ def test_runs_of_the_lab_that_cannot_be_simulated_are_left_out_by_name(
     told = capsys.readouterr().out
     assert "| one-path | client | 4.00 |" in told
     assert "Not simulated: unknown (unknown algorithm 'yeah'" in told
+
+
+def test_scenarios_name_controllers_as_a_kernel_does() -> None:
+    """So the same file runs on real kernels and here."""
+    assert {c.kernel_name: registry_name(c.kernel_name) for c in toolchain.controllers()} == {
+        c.kernel_name: c.name for c in toolchain.controllers()
+    }
+    assert registry_name("reno") == "newreno"
+    assert registry_name("cubic") == "cubic"

@@ -46,12 +46,12 @@ int rw_link_add_change(struct rw_link *l, const struct rw_link_change *change)
 }
 
 /* How long the link sends so many bytes, rounded up. */
-static uint64_t sending_ns(const struct rw_link *l, uint32_t bytes)
+static uint64_t sending_ns(const struct rw_link *l, uint64_t bytes)
 {
 	const uint64_t second_ns = 1000000000;
 	if (!l->settings.rate_bps)
 		return 0;
-	uint64_t bits = 8 * (uint64_t)bytes;
+	uint64_t bits = 8 * bytes;
 	uint64_t whole = rw_multiply_divide(bits, second_ns, l->settings.rate_bps);
 	return whole + (whole * l->settings.rate_bps < bits * second_ns);
 }
@@ -85,6 +85,8 @@ static int depart(struct rw_link *l)
 		return 1;
 	struct rw_departure d = {rw_later(l->sent_ns, l->settings.delay_ns), l->parcel};
 	d.due_ns = rw_later(d.due_ns, rw_random_exponential(&l->random, l->settings.jitter_ns));
+	if (rw_random_happens(&l->random, l->settings.stall_q32))
+		d.due_ns = rw_later(d.due_ns, rw_random_exponential(&l->random, l->settings.stall_ns));
 	if (d.due_ns < l->due_last_ns)
 		d.due_ns = l->due_last_ns;
 	if (rw_random_happens(&l->random, l->settings.reorder_q32)) {
@@ -172,7 +174,7 @@ static int64_t sender_next_ns(const struct rw_link *l)
 {
 	if (l->ends_unseen && l->departures)
 		return RW_NEVER;
-	if (l->ends_unseen && l->sending && !l->settings.jitter_ns) {
+	if (l->ends_unseen && l->sending && !l->settings.jitter_ns && !l->settings.stall_q32) {
 		int64_t due_ns = rw_later(l->sent_ns, l->settings.delay_ns);
 		return due_ns > l->due_last_ns ? due_ns : l->due_last_ns;
 	}
@@ -190,6 +192,12 @@ int64_t rw_link_next_ns(const struct rw_link *l)
 	int64_t due = l->departures ? departure_at(l, 0)->due_ns : RW_NEVER;
 	next = due < next ? due : next;
 	return change < next ? change : next;
+}
+
+uint64_t rw_link_crossing_ns(const struct rw_link *l, int64_t now_ns)
+{
+	uint64_t under_way = l->sending && l->sent_ns > now_ns ? (uint64_t)(l->sent_ns - now_ns) : 0;
+	return under_way + sending_ns(l, l->queue.bytes) + l->settings.delay_ns;
 }
 
 /* The packet in transmission continues at the new rate. */

@@ -34,9 +34,12 @@ struct rw_link_settings {
 	uint64_t rate_bps; /* 0: not limited */
 	uint64_t delay_ns;
 	uint64_t jitter_ns; /* mean of an exponential distribution; packets keep their order */
+	uint64_t
+	    stall_q32; /* with this share of packets the link stalls for so long (mean of an exponential distribution): */
+	uint64_t stall_ns; /* the packet and those behind it wait, as for a host whose processor is busy */
 	uint64_t loss_q32;
 	struct rw_burst_loss burst; /* used where good_to_bad or loss_good is not 0 */
-	uint64_t reorder_q32;       /* this share of packets takes reorder_ns more, and others overtake them */
+	uint64_t reorder_q32; /* this share of packets takes reorder_ns more, and others overtake them */
 	uint64_t reorder_ns;
 	struct rw_queue_settings queue;
 };
@@ -64,13 +67,13 @@ struct rw_departure {
 
 struct rw_link {
 	/* What every packet needs comes first: with a thousand links the cache decides. */
-	int64_t sent_ns;     /* end of this transmission, or of the last one */
+	int64_t sent_ns; /* end of this transmission, or of the last one */
 	int64_t due_last_ns; /* latest departure of a packet that kept its order */
 	struct rw_departure *departure;
 	uint32_t departures, departures_first, departures_room; /* a ring, in order of due_ns */
 	uint32_t changes, changes_done;
-	uint8_t down, bad;   /* bad: the state of the burst loss */
-	uint8_t sending;     /* a packet is being sent */
+	uint8_t down, bad; /* bad: the state of the burst loss */
+	uint8_t sending; /* a packet is being sent */
 	uint8_t ends_unseen; /* the ends of its transmissions are no events of their own */
 	struct rw_parcel parcel; /* the packet in transmission */
 	struct rw_link_counts counts;
@@ -104,6 +107,9 @@ enum rw_link_outcome rw_link_put(struct rw_link *l, const struct rw_parcel *parc
  * the next one of the others. 0, or 1: out of memory.
  */
 int rw_link_pass(struct rw_link *l, int64_t before_ns);
+
+/* How long a packet of no bytes would need that arrives now and is not lost: for all that waits, and the delay. */
+uint64_t rw_link_crossing_ns(const struct rw_link *l, int64_t now_ns);
 
 /* The time of the link's next event, or RW_NEVER. */
 int64_t rw_link_next_ns(const struct rw_link *l);

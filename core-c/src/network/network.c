@@ -232,10 +232,23 @@ enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_n
 	return RW_NETWORK_WAITING;
 }
 
-const struct rw_link_counts *rw_network_counts(struct rw_network *n, uint32_t link)
+/* The link as it is now. One that has no memory left has done what it could. */
+static const struct rw_link *link_now(struct rw_network *n, uint32_t link)
 {
-	/* A link that has no memory left counts what it could. */
 	rw_link_pass(&n->link[link], n->now_ns + (link < n->current));
 	plan_link(n, link);
-	return &n->link[link].counts;
+	return &n->link[link];
+}
+
+uint64_t rw_network_crossing_ns(struct rw_network *n, uint16_t route, int64_t now_ns)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < n->route[route].count; i++)
+		sum += rw_link_crossing_ns(link_now(n, n->route[route].link[i]), now_ns);
+	return sum;
+}
+
+const struct rw_link_counts *rw_network_counts(struct rw_network *n, uint32_t link)
+{
+	return &link_now(n, link)->counts;
 }

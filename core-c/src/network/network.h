@@ -66,6 +66,9 @@ int64_t rw_network_next_ns(const struct rw_network *n);
 /* Lets time pass until a packet leaves the network or is lost, or until until_ns: WAITING. */
 enum rw_network_outcome rw_network_advance(struct rw_network *n, int64_t until_ns, struct rw_network_packet *packet);
 
+/* How long a packet of no bytes would need that enters the route now and is not lost, if nothing else entered it meanwhile. */
+uint64_t rw_network_crossing_ns(struct rw_network *n, uint16_t route, int64_t now_ns);
+
 const struct rw_link_counts *rw_network_counts(struct rw_network *n, uint32_t link);
 
 #endif

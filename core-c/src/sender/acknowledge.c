@@ -93,6 +93,7 @@ static void sack_segment(struct rw_sender *s, struct ack_work *w, struct rw_segm
 	}
 	rw_rack_delivered(s, g, w->ack->time_ns);
 	see_delivered(w, g);
+	rw_scoreboard_touch(b, g->end);
 	g->bits |= RW_SEGMENT_SACKED;
 	g->sacked_to = g->end;
 	b->sacked_out++;

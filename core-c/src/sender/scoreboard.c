@@ -11,6 +11,9 @@
 
 enum { FIRST_CAPACITY = 4, PIECES_MAX = 1 << 24 };
 
+_Static_assert(sizeof(struct rw_segment) == offsetof(struct rw_segment, ts_value) + 8,
+	       "the last word has bits and pieces");
+
 /* May the budget be charged with n more places? */
 static int can_afford(const struct rw_scoreboard *b, uint32_t n)
 {
@@ -58,6 +61,41 @@ static RW_ASIDE enum rw_scoreboard_status make_room(struct rw_scoreboard *b, uin
 	return RW_SCOREBOARD_OK;
 }
 
+typedef uint32_t quad __attribute__((vector_size(16)));
+
+/* n segments, whole ones, from the beginning of `all` on. */
+static inline void fill(struct rw_segment *at, uint32_t n, const struct rw_segment *all, uint32_t segment_bytes)
+{
+	enum { PAIRS_FROM = 8 };
+	struct rw_segment *end = at + n;
+	uint32_t start = all->start;
+	uint64_t same;
+	memcpy(&same, &all->ts_value, sizeof same);
+	if (n >= PAIRS_FROM) {
+		/* Segmentation offload sends many at once: two of them are three vectors, and only numbers differ in the next two. */
+		struct rw_segment pair[2] = {*all, *all};
+		pair[0].end = pair[1].start = start + segment_bytes;
+		pair[1].end = pair[1].start + segment_bytes;
+		quad part[3], more = {2 * segment_bytes, 2 * segment_bytes}, behind = {0, 0, more[0], more[1]};
+		memcpy(part, pair, sizeof part);
+		quad first = part[0], second = part[1], third = part[2];
+		for (; end - at >= 2; at += 2, start += 2 * segment_bytes) {
+			memcpy(at, &first, sizeof first);
+			memcpy((uint8_t *)at + sizeof first, &second, sizeof second);
+			memcpy((uint8_t *)at + 2 * sizeof first, &third, sizeof third);
+			first += more;
+			second += behind;
+		}
+	}
+	/* Field by field: a struct that is put together in parts and copied whole waits for its parts. */
+	for (; at < end; at++, start += segment_bytes) {
+		at->start = start;
+		at->end = start + segment_bytes;
+		at->sent_ns = all->sent_ns;
+		memcpy(&at->ts_value, &same, sizeof same);
+	}
+}
+
 enum rw_scoreboard_status rw_scoreboard_append(struct rw_scoreboard *b, const struct rw_segment *all,
 					       uint32_t segment_bytes, uint32_t *segments)
 {
@@ -68,18 +106,11 @@ enum rw_scoreboard_status rw_scoreboard_append(struct rw_scoreboard *b, const st
 	enum rw_scoreboard_status status = b->room - places < n ? make_room(b, n) : RW_SCOREBOARD_OK;
 	if (status)
 		return status;
-	/* Field by field: a struct that is put together in parts and copied whole waits for its parts. */
-	uint32_t start = all->start;
-	for (struct rw_segment *at = b->first + places, *behind = at + n; at < behind; at++, start += segment_bytes) {
-		at->start = start;
-		at->end = start + segment_bytes;
-		at->sent_ns = all->sent_ns;
-		at->ts_value = all->ts_value;
-		at->bits = all->bits;
-		at->more = 0;
-	}
+	fill(b->first + places, n, all, segment_bytes);
 	if (n)
 		b->first[places + n - 1].end = all->end;
+	if (all->bits)
+		rw_scoreboard_touch(b, all->end);
 	b->count += n;
 	*segments += n;
 	return RW_SCOREBOARD_OK;
@@ -130,6 +161,7 @@ enum rw_scoreboard_status rw_scoreboard_cut(struct rw_scoreboard *b, struct rw_c
 	}
 	uint32_t rest = take_piece(b);
 	struct rw_segment *g = c->at;
+	rw_scoreboard_touch(b, g->end);
 	b->piece[rest - 1] = *g;
 	b->piece[rest - 1].start = g->end = sequence;
 	g->more = rest;
@@ -153,6 +185,7 @@ void rw_scoreboard_join(struct rw_scoreboard *b, struct rw_cursor c)
 {
 	struct rw_cursor next = rw_cursor_next(b, c);
 	struct rw_segment second = *next.at;
+	rw_scoreboard_touch(b, second.end);
 	b->sacked_out -= !!(second.bits & RW_SEGMENT_SACKED);
 	b->lost_out -= !!(second.bits & RW_SEGMENT_LOST);
 	b->retrans_out -= !!(second.bits & RW_SEGMENT_RETRANSMITTED);
@@ -177,6 +210,7 @@ void rw_scoreboard_join(struct rw_scoreboard *b, struct rw_cursor c)
 
 void rw_scoreboard_drop_head(struct rw_scoreboard *b)
 {
+	rw_scoreboard_touch(b, b->first->end);
 	b->count--;
 	if (b->first->more) {
 		b->hidden++;
@@ -252,6 +286,7 @@ void rw_scoreboard_lose(struct rw_scoreboard *b, struct rw_segment *g)
 		return;
 	}
 	b->losses++;
+	rw_scoreboard_touch(b, g->end);
 	if (!(g->bits & RW_SEGMENT_LOST)) {
 		g->bits |= RW_SEGMENT_LOST;
 		b->lost_out++;
@@ -286,6 +321,7 @@ enum rw_scoreboard_status rw_scoreboard_copy(struct rw_scoreboard *b, const stru
 	b->retrans_out = from->retrans_out;
 	b->typical_bytes = from->typical_bytes;
 	b->losses = from->losses;
+	b->touched = from->touched;
 	return RW_SCOREBOARD_OK;
 }
 
@@ -305,6 +341,7 @@ void rw_scoreboard_check(const struct rw_scoreboard *b, int sack)
 		assert(!(g->bits & RW_SEGMENT_SACKED && g->bits & RW_SEGMENT_LOST));
 		assert(!(g->bits & RW_SEGMENT_SACKED) || rw_seq_diff(g->sacked_to, g->end) >= 0);
 		assert(!(g->bits & RW_SEGMENT_RETRANSMITTED) || g->bits & RW_SEGMENT_EVER);
+		assert((!g->bits && !g->more) || rw_seq_diff(b->touched, g->end) >= 0);
 		count++;
 		sacked += !!(g->bits & RW_SEGMENT_SACKED);
 		lost += !!(g->bits & RW_SEGMENT_LOST);

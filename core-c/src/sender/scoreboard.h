@@ -54,6 +54,7 @@ struct rw_scoreboard {
 	uint32_t segments_max;      /* count never exceeds it */
 	uint32_t typical_bytes;     /* what most segments carry: where a search begins; not 0 */
 	uint32_t losses;            /* how often a segment was marked lost, modulo 2^32 */
+	uint32_t touched;           /* segments from this sequence number on are of one piece and have no bits */
 	struct rw_delivery_rate *asks_for_losses; /* is told of each of them; null: nobody is */
 	struct rw_budget *budget;   /* null: no limit */
 	uint64_t work;              /* segments that were looked at one by one */
@@ -102,9 +103,17 @@ static inline uint32_t rw_scoreboard_in_flight(const struct rw_scoreboard *b)
 	return there > gone ? there - gone : 0;
 }
 
+/* A segment that ends here is given a bit, or cut; or it is acknowledged, so that `touched` is never far behind. */
+static inline void rw_scoreboard_touch(struct rw_scoreboard *b, uint32_t end)
+{
+	if (rw_seq_diff(b->touched, end) < 0)
+		b->touched = end;
+}
+
 /* The first n places, whose segments are of one piece, are acknowledged. The caller keeps the counts of bits. */
 static inline void rw_scoreboard_drop(struct rw_scoreboard *b, uint32_t n)
 {
+	rw_scoreboard_touch(b, b->first[n - 1].end);
 	b->first += n;
 	b->room -= n;
 	b->count -= n;

@@ -9,8 +9,6 @@
 #define MS 1000000ull
 /* RFC 8985 7.2: the probe waits two round trips and, in Linux, 2 ms. */
 #define PROBE_SLACK_NS (2 * MS)
-/* The kernel's clock, at 250 Hz as with Debian and most others. */
-#define TICK_NS ((int64_t)(4 * MS))
 
 enum { BACKOFF_COUNTED = 15, IDLE_TIMEOUTS_MAX = 64 };
 
@@ -39,13 +37,14 @@ void rw_sender_close(struct rw_sender *s)
 
 void rw_sender_start(struct rw_sender *s, uint32_t sequence)
 {
-	s->una = s->next = s->high = s->highest_sack = s->rtt.sequence = s->rack.originals = sequence;
+	s->una = s->next = s->high = s->highest_sack = s->rtt.sequence = s->rack.originals = s->board.touched =
+	    sequence;
 }
 
 void rw_sender_forget(struct rw_sender *s, uint32_t sequence)
 {
 	rw_scoreboard_clear(&s->board);
-	s->una = s->next = s->high = s->highest_sack = s->rack.originals = sequence;
+	s->una = s->next = s->high = s->highest_sack = s->rack.originals = s->board.touched = sequence;
 	s->rack.resent.first = s->rack.resent.count = 0;
 	if (s->rate)
 		rw_delivery_rate_forget(s->rate);
@@ -131,6 +130,7 @@ static uint32_t mark_retransmitted(struct rw_sender *s, const struct rw_transmis
 		if (rw_seq_diff(g->start, sent->end) >= 0)
 			break;
 		segments++;
+		rw_scoreboard_touch(b, g->end);
 		if (!(g->bits & RW_SEGMENT_SACKED) && !probe) {
 			if (g->bits & RW_SEGMENT_RETRANSMITTED || (losing && !(g->bits & RW_SEGMENT_LOST)))
 				rw_scoreboard_lose(b, g);
@@ -289,14 +289,14 @@ uint64_t rw_sender_probe_timeout_ns(const struct rw_sender *s)
 	return probe < rto ? probe : rto;
 }
 
-uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns)
+uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns, int64_t tick_ns)
 {
 	if (s->board.count || !s->last_send_ns)
 		return 0;
 	int64_t quiet = now_ns - s->last_send_ns, rto = (int64_t)rw_sender_rto_ns(s);
 	/* Linux compares whole ticks, with the timeout rounded up; the position of the two times within a tick is unknown. */
-	int64_t ticks = (rto + TICK_NS - 1) / TICK_NS;
-	if (quiet <= ticks * TICK_NS + TICK_NS / 2)
+	int64_t ticks = (rto + tick_ns - 1) / tick_ns;
+	if (quiet <= ticks * tick_ns + tick_ns / 2)
 		return 0;
 	return (uint32_t)(quiet / rto < IDLE_TIMEOUTS_MAX ? quiet / rto : IDLE_TIMEOUTS_MAX);
 }

@@ -18,6 +18,7 @@
 #define RW_SENDER_H
 
 #include "delivery_rate.h"
+#include "rw_ways.h"
 #include "round_trip.h"
 #include "scoreboard.h"
 #include "sequence.h"
@@ -217,8 +218,11 @@ int rw_sender_enter_recovery(struct rw_sender *s);
 /* The handshake's round trip. */
 void rw_sender_rtt(struct rw_sender *s, uint64_t rtt_ns);
 
-/* How many retransmission timeouts the sender has been idle; 0 while something is outstanding. */
-uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns);
+/* A tick of a kernel's clock at 250 Hz, as with Debian and most others: a capture does not tell it. */
+#define RW_SENDER_TICK_NS ((int64_t)4000000)
+
+/* How many retransmission timeouts the sender, whose clock has such ticks, has been idle; 0 while something is outstanding. */
+uint32_t rw_sender_idle_timeouts(const struct rw_sender *s, int64_t now_ns, int64_t tick_ns);
 
 static inline uint32_t rw_sender_in_flight(const struct rw_sender *s) { return rw_scoreboard_in_flight(&s->board); }
 
@@ -282,15 +286,23 @@ static inline void rw_sender_continue(struct rw_sender *s, uint32_t bytes, int64
  */
 static inline uint32_t rw_sender_plain_segments(const struct rw_sender *s, uint32_t ack)
 {
+	enum { FEW = 8 }; /* sooner looked at than divided by */
 	const struct rw_scoreboard *b = &s->board;
-	uint32_t n = 0, places = rw_scoreboard_places(b);
+	uint32_t n = 0, places = rw_scoreboard_places(b), bytes = ack - s->una;
 	if (ack - s->una - 1 >= s->next - s->una)
 		return 0;
 	if (s->state != RW_SENDER_OPEN || b->sacked_out | b->lost_out | b->retrans_out || s->probe.outstanding ||
 	    s->untimed)
 		return 0;
-	/* Each segment that is visited here leaves the scoreboard next. */
 	const struct rw_segment *g = b->first;
+	/* Many of one size, none of which was touched: the last of them tells that it is the last. */
+	if (RW_SHORT_WAY(bytes > FEW * b->typical_bytes) && rw_seq_diff(s->una, b->touched) >= 0) {
+		n = bytes / b->typical_bytes;
+		if (n <= places && g[n - 1].end == ack)
+			return g->sent_ns ? n : 0;
+		n = 0;
+	}
+	/* Each segment that is visited here leaves the scoreboard next. */
 	while (n < places && rw_seq_diff(g[n].end, ack) <= 0 && g[n].bits == 0 && g[n].more == 0)
 		n++;
 	return n && g[n - 1].end == ack && g->sent_ns ? n : 0;

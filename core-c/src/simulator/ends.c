@@ -98,14 +98,18 @@ static uint64_t taken(const rw_simulation *s, const struct rw_simulated_subflow 
 	return stream ? stream->next : f->rx.in_order;
 }
 
-/* The receive window follows what arrives: its buffer is for the longest round trip of the subflows (RFC 8684 3.3.1). */
-static void follow_arrivals(rw_simulation *s, const struct rw_simulated_subflow *f)
+/* The application reads at once. The window's buffer is for the longest round trip of the subflows (RFC 8684 3.3.1). */
+static void read_arrivals(rw_simulation *s, const struct rw_simulated_subflow *f)
 {
 	struct rw_simulated_connection *c = &s->connection[f->connection];
-	uint64_t longest = 0;
+	struct rw_reading reading = {.position = taken(s, f)};
+	if (c->stream && c->stream->helds)
+		reading.beyond = c->stream->held[c->stream->helds - 1].end - c->stream->next;
+	else if (!c->stream && f->rx.helds)
+		reading.beyond = f->rx.held[f->rx.helds - 1].end - f->rx.next;
 	for (uint32_t i = c->first; i < c->first + c->subflows; i++)
-		longest = rw_max64(longest, s->subflow[i].rx.rtt_ns);
-	rw_receive_window_read(&c->receive_window, taken(s, f), longest, f->mss, s->now_ns);
+		reading.rtt_ns = rw_max64(reading.rtt_ns, s->subflow[i].rx.rtt_ns);
+	rw_receive_window_read(&c->receive_window, &reading, s->now_ns);
 }
 
 static void send_ack(rw_simulation *s, uint32_t subflow)
@@ -188,8 +192,8 @@ static void establish(rw_simulation *s, const struct rw_wire *w)
 	f->established_ns = s->now_ns;
 	f->ts_recent = w->ts_value;
 	/* Karn: no sample of a SYN that was sent again. */
-	uint64_t rtt_ns = f->syns == 1 ? (uint64_t)(s->now_ns - f->syn_ns) : 0;
-	rw_transmitter_establish(&f->tx, 1, w->window_bytes, rtt_ns, s->now_ns);
+	f->handshake_ns = f->syns == 1 ? (uint64_t)(s->now_ns - f->syn_ns) : 0;
+	rw_transmitter_establish(&f->tx, 1, w->window_bytes, f->handshake_ns, s->now_ns);
 	send_bare(s, w->subflow);
 	if (joins) {
 		f->syn_due_ns = rw_kernel_fires_ns(&s->kernel, s->now_ns, rw_sender_rto_ns(&f->tx.tcp));
@@ -213,7 +217,7 @@ static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 					 .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns),
 					 .ts_echo = w->ts_value};
 		r->next = r->acked = 1;
-		answer.window_bytes = (uint32_t)r->window->threshold;
+		answer.window_bytes = (uint32_t)r->threshold;
 		r->right = 1 + answer.window_bytes;
 		r->ts_recent = w->ts_value;
 		rw_wire_send(s, &answer);
@@ -223,12 +227,15 @@ static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 		/* The handshake's end, which a subflow that joins wants answered. */
 		if (w->subflow != s->connection[f->connection].first)
 			send_ack(s, w->subflow);
+		else
+			rw_receive_window_begin(r->window, s->now_ns);
 		return;
 	}
 	struct rw_arrival arrival = {.time_ns = s->now_ns,
 				     .sequence = w->sequence,
 				     .bytes = w->bytes,
 				     .ts_value = w->ts_value,
+				     .ts_echo = w->ts_echo,
 				     .echo_rtt_ns = r->settings.timestamps ? echoed_ns(s, w) : 0,
 				     .marked = w->marked,
 				     .reduced = (w->flags & RW_FLAG_CWR) != 0,
@@ -237,8 +244,8 @@ static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 	struct rw_stream *stream = s->connection[f->connection].stream;
 	if (stream && rw_stream_receive(stream, f->tx.path, r->next))
 		s->failed = 1;
-	follow_arrivals(s, f);
-	if (acknowledges || rw_receive_window_grew(r->window))
+	read_arrivals(s, f);
+	if (acknowledges)
 		send_ack(s, w->subflow);
 	if (r->failed)
 		s->failed = 1;

@@ -12,8 +12,9 @@
 #define DELAY_MIN_NS (40 * MS)
 #define DELAY_MAX_NS (200 * MS)
 #define HELD_MAX_NS MS /* tcp_comp_sack_delay_ns */
-/* Of the buffer so much is offered as a window; the rest is the kernel's accounting for each segment. */
-#define WINDOW_SHARE(bytes) ((bytes) * 37 / 64)
+/* What the kernel counts of its buffer for a segment: what it allocates for a packet of usual size, or more for a longer one. */
+#define SEGMENT_MEMORY 2304
+#define SEGMENT_MORE 704
 #define WINDOW_UNIT 1024
 #define WINDOW_FIRST 65535 /* what the first segment that it sends can say (RFC 7323 2.2) */
 enum { QUICK_ACKS = 16, QUICK_ACKS_CE = 2, HELD_ACKS_MAX = 44 /* tcp_comp_sack_nr */, HELDS_FIRST = 8 };
@@ -26,6 +27,7 @@ void rw_receiver_open(struct rw_receiver *r, const struct rw_receiver_settings *
 	r->kernel = kernel;
 	r->ack_due_ns = r->held_due_ns = RW_NEVER;
 	r->window = window;
+	r->threshold = rw_min64(window->clamp, WINDOW_FIRST);
 }
 
 void rw_receiver_close(struct rw_receiver *r)
@@ -185,64 +187,76 @@ static int decide(struct rw_receiver *r, int pushed, int64_t now_ns)
  * The window
  */
 
+static uint64_t memory_of(uint32_t mss) { return rw_max64(SEGMENT_MEMORY, (uint64_t)mss + SEGMENT_MORE); }
+
+/* How much of a buffer is offered as a window: the kernel counts in parts of 256. */
+static uint64_t offered_of(uint64_t buffer_bytes, uint32_t mss)
+{
+	return buffer_bytes * (256 * (uint64_t)mss / memory_of(mss)) / 256;
+}
+
 void rw_receive_window_open(struct rw_receive_window *w, uint64_t buffer_first, uint64_t buffer_most, uint32_t mss)
 {
 	memset(w, 0, sizeof *w);
-	w->most = WINDOW_SHARE(buffer_most);
-	w->clamp = rw_min64(WINDOW_SHARE(buffer_first), w->most);
-	w->threshold = w->offered = rw_min64(w->clamp, WINDOW_FIRST);
+	w->most = offered_of(buffer_most, mss);
+	w->clamp = rw_min64(offered_of(buffer_first, mss), w->most);
 	w->space = 10 * (uint64_t)mss;
 }
 
-/* A round trip has passed: the buffer is to hold twice what came in it, and more where that grows. */
-static void enlarge(struct rw_receive_window *w, uint64_t position, uint32_t mss, int64_t now_ns)
+void rw_receive_window_begin(struct rw_receive_window *w, int64_t now_ns) { w->space_since_ns = now_ns; }
+
+/* A round trip has passed in which so much was read. */
+static void enlarge(struct rw_receive_window *w, uint64_t came, uint64_t beyond)
 {
-	uint64_t came = position - w->space_from;
-	if (came > w->space) {
-		uint64_t wanted = 2 * came + 16 * (uint64_t)mss;
-		wanted += 2 * (wanted * (came - w->space) / w->space);
-		w->clamp = rw_max64(w->clamp, rw_min64(wanted, w->most));
-		w->space = came;
-	}
+	uint64_t wanted = 2 * came + 4 * rw_multiply_divide(came, came - w->space, w->space) + beyond;
+	w->clamp = rw_max64(w->clamp, rw_min64(wanted, w->most));
+	w->space = came;
+}
+
+void rw_receive_window_read(struct rw_receive_window *w, const struct rw_reading *r, int64_t now_ns)
+{
+	if (!r->rtt_ns || (uint64_t)(now_ns - w->space_since_ns) < r->rtt_ns)
+		return;
+	if (r->position - w->space_from > w->space)
+		enlarge(w, r->position - w->space_from, r->beyond);
 	w->space_since_ns = now_ns;
-	w->space_from = position;
+	w->space_from = r->position;
 }
 
-void rw_receive_window_read(struct rw_receive_window *w, uint64_t position, uint64_t rtt_ns, uint32_t mss,
-			    int64_t now_ns)
+/* A segment brought something new. It takes a part of the buffer until it is read. */
+static void grow(struct rw_receiver *r)
 {
-	if (!w->space_since_ns) {
-		w->space_since_ns = now_ns;
-		w->space_from = position;
-	} else if (rtt_ns && (uint64_t)(now_ns - w->space_since_ns) >= rtt_ns) {
-		enlarge(w, position, mss, now_ns);
-	}
-	if (w->threshold < w->clamp)
-		w->threshold = rw_min64(w->threshold + 2 * (uint64_t)mss, w->clamp);
+	uint64_t clamp = r->window->clamp, taken = offered_of(memory_of(r->settings.mss), r->settings.mss);
+	uint64_t room = clamp > taken ? clamp - taken : 0;
+	if (r->threshold >= room)
+		return;
+	r->threshold = rw_min64(r->threshold + 2 * (uint64_t)r->settings.mss, room);
+	r->quick |= 1;
 }
 
-int rw_receive_window_grew(const struct rw_receive_window *w) { return w->threshold > w->offered; }
-
-uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t position)
+uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t threshold, uint64_t position)
 {
-	uint64_t window = rw_min64(w->threshold, w->clamp);
+	uint64_t window = rw_min64(threshold, w->clamp);
 	if (w->right > position)
 		window = rw_max64(window, w->right - position);
 	/* The window scale option (RFC 7323 2) tells multiples. */
 	window = (window + WINDOW_UNIT - 1) / WINDOW_UNIT * WINDOW_UNIT;
 	w->right = position + window;
-	w->offered = window;
 	return (uint32_t)window;
 }
 
 /*
- * With timestamps each segment in order has a sample; the estimate follows queues, as the sender's does (RFC 6298 2). Without them a
- * window's worth of data takes a round trip, at least: the shortest counts.
+ * With timestamps the first whole segment that echoes a timestamp has a sample. The estimate follows queues, as the sender's does
+ * (RFC 6298 2), and a shorter sample at once. Without timestamps a window's worth of data takes a round trip, at least: the shortest counts.
  */
 static void measure_round_trip(struct rw_receiver *r, const struct rw_arrival *a)
 {
 	if (a->echo_rtt_ns) {
-		r->rtt_ns = r->rtt_ns ? r->rtt_ns - r->rtt_ns / 8 + a->echo_rtt_ns / 8 : a->echo_rtt_ns;
+		if (a->ts_echo == r->ts_echoed || a->bytes < r->settings.mss)
+			return;
+		r->ts_echoed = a->ts_echo;
+		int is_longer = r->rtt_ns && a->echo_rtt_ns > r->rtt_ns;
+		r->rtt_ns = is_longer ? r->rtt_ns - r->rtt_ns / 8 + a->echo_rtt_ns / 8 : a->echo_rtt_ns;
 		return;
 	}
 	if (r->rtt_since_ns && rw_seq_diff(r->next, r->rtt_end) < 0)
@@ -280,12 +294,15 @@ int rw_receiver_take(struct rw_receiver *r, const struct rw_arrival *a)
 	if (rw_seq_diff(start, r->acked) <= 0)
 		r->ts_recent = a->ts_value;
 	if (rw_seq_diff(start, r->next) > 0) {
-		if (!hold(r, start, end) && r->settings.sack) {
+		int is_new = hold(r, start, end);
+		if (!is_new && r->settings.sack) {
 			r->duplicate = (struct rw_range){start, end};
 			r->has_duplicate = 1;
 			r->must_ack = 1;
 		}
 		follow_pace(r, a->time_ns);
+		if (is_new)
+			grow(r);
 		return decide(r, a->pushed, a->time_ns);
 	}
 	int hole = r->helds > 0;
@@ -297,6 +314,7 @@ int rw_receiver_take(struct rw_receiver *r, const struct rw_arrival *a)
 		r->must_ack = 1;
 	follow_pace(r, a->time_ns);
 	measure_round_trip(r, a);
+	grow(r);
 	return decide(r, a->pushed, a->time_ns);
 }
 
@@ -320,7 +338,7 @@ int rw_receiver_due(struct rw_receiver *r, int64_t now_ns)
 
 void rw_receiver_acknowledge(struct rw_receiver *r, uint64_t position, struct rw_acknowledgment *ack)
 {
-	uint32_t window = rw_receive_window_offer(r->window, position);
+	uint32_t window = rw_receive_window_offer(r->window, r->threshold, position);
 	if (rw_seq_diff(r->next + window, r->right) > 0)
 		r->right = r->next + window;
 	*ack = (struct rw_acknowledgment){

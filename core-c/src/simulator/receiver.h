@@ -15,33 +15,37 @@
 struct rw_kernel;
 
 /*
- * What a receiver offers: a TCP connection has one window, and so have all subflows of an MPTCP connection together (RFC 8684 3.3.1).
- * It grows with each segment, up to what the buffer allows; the buffer is enlarged to hold twice what comes in a round trip (dynamic
- * right-sizing, Fisk and Feng 2001). Positions are bytes that arrived in order since the connection began, at the level of MPTCP's data.
+ * What a connection's receivers offer: all subflows of an MPTCP connection have one window together (RFC 8684 3.3.1). The buffer is
+ * enlarged to hold twice what is read in a round trip (dynamic right-sizing, Fisk and Feng 2001), more where that grows, and what waits
+ * beyond a hole. Positions are bytes that arrived in order since the connection began, at the level of MPTCP's data. Measured on Linux
+ * 6.18: the first buffers that it chooses are these to the byte (docs/simulator.md).
  */
 struct rw_receive_window {
-	uint64_t most;      /* what the largest buffer allows */
-	uint64_t clamp;     /* what the buffer allows now */
-	uint64_t threshold; /* what is offered, at most; grows with each segment */
-	uint64_t offered;   /* in the last ACK */
-	uint64_t right;     /* the right edge of what was offered; it never moves left */
-	/* How much came in the last round trip, and in the one that the buffer was enlarged for. */
+	uint64_t most;  /* what the largest buffer allows */
+	uint64_t clamp; /* what the buffer allows now */
+	uint64_t right; /* the right edge of what was offered; it never moves left */
+	/* How much was read in the round trip that the buffer was enlarged for; where and when this round trip began. */
 	uint64_t space, space_from;
 	int64_t space_since_ns;
 };
 
+/* What was read so far. */
+struct rw_reading {
+	uint64_t position;
+	uint64_t beyond; /* so far beyond it lies the end of what arrived; 0: nothing waits for a hole to be filled */
+	uint64_t rtt_ns; /* the longest of the subflows; 0: not known */
+};
+
 /* buffer_first, buffer_most: bytes; the kernel's tuning enlarges it from the one to the other. */
 void rw_receive_window_open(struct rw_receive_window *w, uint64_t buffer_first, uint64_t buffer_most, uint32_t mss);
-/* All before `position` was read by the application. rtt_ns: the longest of its subflows; 0: not known. */
-void rw_receive_window_read(struct rw_receive_window *w, uint64_t position, uint64_t rtt_ns, uint32_t mss,
-			    int64_t now_ns);
-/* Has the window grown since the last ACK? Then one leaves at once. */
-int rw_receive_window_grew(const struct rw_receive_window *w);
-/* How many bytes an ACK offers beyond `position`. */
-uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t position);
+/* The handshake is over. */
+void rw_receive_window_begin(struct rw_receive_window *w, int64_t now_ns);
+void rw_receive_window_read(struct rw_receive_window *w, const struct rw_reading *r, int64_t now_ns);
+/* How many bytes an ACK offers beyond `position`: at most `threshold`, but what was offered before. */
+uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t threshold, uint64_t position);
 
 struct rw_receiver_settings {
-	uint32_t mss;          /* what the other end's segments carry at most */
+	uint32_t mss; /* what the other end's segments carry at most */
 	uint32_t blocks_max; /* SACK blocks for which an ACK has room */
 	uint8_t sack, timestamps, ecn;
 };
@@ -49,11 +53,14 @@ struct rw_receiver_settings {
 struct rw_receiver {
 	struct rw_receiver_settings settings;
 	const struct rw_kernel *kernel;
-	uint32_t next;     /* expected */
+	uint32_t next; /* expected */
 	uint64_t in_order; /* so many bytes before it */
-	uint32_t acked;    /* `next` in the last ACK */
-	uint32_t right;    /* the right edge of the window that was offered; it never moves left */
+	uint32_t acked; /* `next` in the last ACK */
+	uint32_t right; /* the right edge of the window that was offered; it never moves left */
 	struct rw_receive_window *window;
+	/* What it offers, at most: it grows with each of its own segments, up to what the connection's buffer allows. Measured: while it grows, */
+	/* each segment is acknowledged at once; a subflow that carries little needs long for that. */
+	uint64_t threshold;
 	/* Ranges beyond `next`, in sequence order. */
 	struct rw_range *held;
 	uint32_t helds, held_room;
@@ -64,26 +71,27 @@ struct rw_receiver {
 	uint32_t quick; /* so many more ACKs are sent at once */
 	uint64_t delay_ns; /* of a delayed ACK; 0: there was no data yet */
 	int64_t last_data_ns;
-	int64_t ack_due_ns;  /* a delayed ACK, or RW_NEVER */
+	int64_t ack_due_ns; /* a delayed ACK, or RW_NEVER */
 	int64_t held_due_ns; /* an ACK that is held back while there is a hole, or RW_NEVER */
 	uint32_t duplicates, held_next, held_acks;
 	uint8_t must_ack; /* before anything else happens */
 	uint8_t echo_ce; /* until the sender says that it has reduced its window */
-	uint64_t rtt_ns; /* of the receiver's own: smoothed, or without timestamps the shortest; 0: not known */
+	uint64_t rtt_ns; /* of the receiver's own; without timestamps the shortest; 0: not known */
+	uint32_t ts_echoed; /* by the last segment that had a sample */
 	int64_t rtt_since_ns; /* without timestamps: since when it waits for data up to rtt_end */
 	uint32_t rtt_end;
 	uint32_t ts_recent; /* the timestamp that the next ACK echoes */
-	int failed;         /* out of memory */
+	int failed; /* out of memory */
 };
 
 struct rw_arrival {
 	int64_t time_ns;
 	uint32_t sequence, bytes;
-	uint32_t ts_value;
+	uint32_t ts_value, ts_echo;
 	uint64_t echo_rtt_ns; /* by the timestamp that it echoes; 0: it echoes none */
 	uint8_t marked; /* congestion experienced */
 	uint8_t reduced; /* RFC 3168's CWR */
-	uint8_t pushed;  /* PSH */
+	uint8_t pushed; /* PSH */
 };
 
 /* The window is the connection's, and lives longer than the receiver. */

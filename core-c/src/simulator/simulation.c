@@ -28,7 +28,9 @@ rw_status rw_simulation_open(rw_simulation **out, uint64_t seed, uint64_t tick_n
 	s->wires_free = RW_NO_WIRE;
 	s->keeps_rows = rows != 0;
 	struct rw_random random = {.seed = seed, .entity = UINT64_MAX};
-	s->kernel = (struct rw_kernel){.tick_ns = tick_ns, .phase_ns = rw_random_next(&random) % tick_ns};
+	s->kernel.tick_ns = tick_ns;
+	s->kernel.phase_ns = rw_random_next(&random) % tick_ns;
+	s->kernel.ts_phase_ns = rw_random_next(&random) % MS;
 	s->kernel.ts_first = 1 + (rw_random_next(&random) >> 2);
 	s->network = rw_network_open(seed);
 	s->agenda = calloc(1, sizeof *s->agenda);
@@ -83,7 +85,7 @@ rw_status rw_simulation_add_link(rw_simulation *s, const rw_link_values *v, uint
 	memset(error, 0, sizeof *error);
 	if (v->discipline > RW_DROPS_BY_CODEL || v->limit_packets > UINT32_MAX)
 		return rw_bad_value(error, "a link's discipline or limit is out of its bounds");
-	if (v->delay_ns > time_most || v->jitter_ns > time_most || v->reorder_ns > time_most)
+	if (v->delay_ns > time_most || v->jitter_ns > time_most || v->stall_ns > time_most || v->reorder_ns > time_most)
 		return rw_bad_value(error, "a link's time is longer than 13 days");
 	if (v->discipline == RW_DROPS_BY_RED &&
 	    (v->red_min_packets == 0 || v->red_max_packets <= v->red_min_packets || v->red_max_packets > 1 << 20 ||
@@ -94,6 +96,8 @@ rw_status rw_simulation_add_link(rw_simulation *s, const rw_link_values *v, uint
 	    .rate_bps = v->rate_bps,
 	    .delay_ns = v->delay_ns,
 	    .jitter_ns = v->jitter_ns,
+	    .stall_q32 = v->stall_q32,
+	    .stall_ns = v->stall_ns,
 	    .loss_q32 = v->loss_q32,
 	    .burst = {v->good_to_bad_q32, v->bad_to_good_q32, v->loss_good_q32, v->loss_bad_q32},
 	    .reorder_q32 = v->reorder_q32,
@@ -421,7 +425,9 @@ void rw_simulation_subflow(const rw_simulation *s, uint32_t subflow, rw_simulate
 				  .cwnd_q16 = path ? path->cwnd_q16 : 0,
 				  .ssthresh_q16 = path ? path->ssthresh_q16 : RW_SSTHRESH_UNSET,
 				  .srtt_ns = tcp->rtt.srtt_ns,
-				  .established_ns = f->established_ns};
+				  .established_ns = f->established_ns,
+				  .handshake_ns = f->handshake_ns,
+				  .closing_ns = f->closing_ns};
 }
 
 void rw_simulation_link(const rw_simulation *s, uint32_t link, rw_link_counts_row *row)

@@ -71,6 +71,7 @@ struct rw_simulated_subflow {
 	int64_t syn_ns, syn_due_ns;
 	uint32_t mss, header_bytes; /* IP and TCP with the options of every segment */
 	int64_t established_ns;
+	uint64_t handshake_ns, closing_ns; /* as in rw_simulated_row */
 	uint32_t ts_recent; /* of the receiver, which data echoes */
 	struct rw_trace_ends ends;
 	uint16_t identification[2]; /* of each end's packets */

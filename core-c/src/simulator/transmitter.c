@@ -28,6 +28,7 @@ void rw_transmitter_open(struct rw_transmitter *t, const struct rw_transmitter_o
 	t->shadow = shadow;
 	t->path = path;
 	t->due_ns = t->release_ns = RW_NEVER;
+	t->together_q8 = BURST_SEGMENTS_MIN << 8;
 	t->paces = shadow->control->rate != NULL;
 	if (t->paces) {
 		rw_delivery_rate_open(&t->rate);
@@ -197,7 +198,7 @@ static void resend_lost(struct rw_transmitter *t, int64_t now_ns)
 static void send_segment(struct rw_transmitter *t, uint32_t end, int pushed, int64_t now_ns)
 {
 	struct rw_sender *s = &t->tcp;
-	uint32_t start = s->next, segments = 0, idle = rw_sender_idle_timeouts(s, now_ns);
+	uint32_t start = s->next, segments = 0, idle = rw_sender_idle_timeouts(s, now_ns, (int64_t)t->kernel->tick_ns);
 	int quiet = s->last_send_ns && rw_sender_in_flight(s) == 0, reducing = rw_sender_reducing(s);
 	struct rw_event e;
 	begin_event(&e, t, RW_EVENT_SEND, now_ns);
@@ -258,7 +259,7 @@ static uint32_t segment_end(const struct rw_transmitter *t)
  * Less than a burst may leave: does the sender wait for more room? Not for less than a third of the window (ip-sysctl(7),
  * tcp_tso_win_divisor), nor in a recovery, nor where there is room for all that could leave together. Measured (docs/validation.md,
  * lockstep): nor when it had sent nothing in the millisecond before this event (before_ns: when it last did), nor when the next ACK is
- * far because the oldest segment is younger than half a round trip.
+ * far: that of the oldest segment is expected after a smoothed round trip, and within a millisecond (or half a round trip) it is near.
  */
 static int waits_for_room(const struct rw_transmitter *t, uint32_t room, uint32_t burst, int64_t before_ns,
 			  int64_t now_ns)
@@ -267,8 +268,8 @@ static int waits_for_room(const struct rw_transmitter *t, uint32_t room, uint32_
 	if (room >= burst || room >= rw_transmitter_window(t) / 3 || s->state >= RW_SENDER_RECOVERY ||
 	    s->board.count == 0 || piece_end(t) - s->next <= room * s->segment_bytes)
 		return 0;
-	uint64_t age_ns = (uint64_t)(now_ns - rw_scoreboard_head(&s->board)->sent_ns);
-	return now_ns - before_ns < (int64_t)MS && age_ns >= s->rtt.srtt_ns / 2;
+	int64_t expected_ns = rw_scoreboard_head(&s->board)->sent_ns + (int64_t)s->rtt.srtt_ns;
+	return now_ns - before_ns < (int64_t)MS && expected_ns - now_ns <= (int64_t)rw_min64(MS, s->rtt.srtt_ns / 2);
 }
 
 /*
@@ -308,9 +309,10 @@ static int send_new(struct rw_transmitter *t, int64_t now_ns)
 		if (!sent)
 			break;
 		any = 1;
+		t->together_q8 += (sent << 5) - t->together_q8 / 8;
 		spend_pace(t, s->next - from, now_ns);
 	}
-	t->drained = s->next == t->end;
+	t->drained = t->end - s->next < s->segment_bytes;
 	if (any && rw_sender_in_flight(s) >= rw_transmitter_window(t))
 		limited = 1;
 	if (any || limited) {
@@ -457,7 +459,7 @@ void rw_transmitter_due(struct rw_transmitter *t, int64_t now_ns)
 void rw_transmitter_push(struct rw_transmitter *t, int64_t now_ns)
 {
 	const struct rw_scoreboard *b = &t->tcp.board;
-	if (t->paces && t->drained && b->count && now_ns >= t->next_burst_ns && b->lost_out <= b->retrans_out &&
+	if (t->paces && t->drained && b->count && b->lost_out <= b->retrans_out &&
 	    rw_sender_in_flight(&t->tcp) < rw_transmitter_window(t) &&
 	    rw_delivery_rate_app_limits(&t->rate, now_ns, rw_sender_in_flight(&t->tcp)))
 		t->failed = 1;

@@ -53,8 +53,10 @@ struct rw_transmitter {
 	uint32_t resend_from, losses_seen; /* below it nothing waits to be sent again, while board.losses is this */
 	uint32_t closed_backoff;
 	uint64_t segments; /* new ones, that left */
+	uint32_t together_q8; /* how many new segments left at once, on the mean of the last ones */
 	/* The pace of a rate-based controller */
-	uint8_t paces, drained; /* drained: all data has left */
+	uint8_t paces,
+	    drained; /* drained: less than a segment of the data has not left (draft-ietf-ccwg-bbr, C.app_limited) */
 	int64_t began_ns;       /* the handshake was over */
 	int64_t next_burst_ns;  /* the pace lets nothing go before */
 	int64_t release_ns;     /* something waits for that: it leaves then; or RW_NEVER */
