@@ -528,8 +528,11 @@ def _record(services: Services) -> None:
         "port": services.port, "host": services.host,
         "children": [_identity(p.pid) for p in children],
     }  # fmt: skip
-    with open(_state_file(), "w", opener=_private_file) as file:
+    # Whoever reads it meanwhile, or after a kill in the middle, has the state before.
+    new = _state_file().with_suffix(".new")
+    with open(new, "w", opener=_private_file) as file:
         json.dump(state, file)
+    new.replace(_state_file())
 
 
 def _stop_leftovers(services: Services) -> None:

@@ -224,6 +224,8 @@ def test_any_filter_is_added_by_keyboard(stack: Services, team: str, signed_in: 
     page.goto(f"{stack.address}/connections")
     shown = page.get_by_test_id("total")
     expect(shown).to_have_text(str(len(everything)))
+    # It is shown when saved views and values have come, which may be after the total.
+    expect(page.get_by_test_id("add-filter")).to_be_visible()
     page.get_by_test_id("add-filter").focus()
     page.keyboard.press("Enter")
     field = page.get_by_test_id("filter-field")
