@@ -1,6 +1,6 @@
 # rewindow. `make help` lists the verbs.
 .DEFAULT_GOAL := help
-.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs lab kernel-queues queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-dashboards bench-charts bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
+.PHONY: help build up demo down test unit check golden fuzz validate predictions prediction-errors pairs calibration distributions lab kernel-queues queues corpus bench bench-simulator bench-kernel bench-storing bench-neighbours bench-whatifs bench-dashboards bench-charts bench-load chaos soak profile docs screenshot types specs specs-full specs-mutants pictures faults conformance clean
 
 PYTHON := .venv/bin/python
 SECONDS := 60
@@ -67,6 +67,14 @@ prediction-errors: ## fit the widths of what-ifs' intervals to the real runs in 
 pairs: ## run the networks of what-ifs under several algorithms on real kernels, as root, for `make predictions`; OPTIONS="--runs 5"
 	@deploy/setup.sh lab
 	@.venv/bin/rewindow-lab pairs $(OPTIONS)
+
+calibration: ## judge posteriors of fitted paths on simulated captures of networks that are drawn; OPTIONS="--draws 100"
+	@deploy/setup.sh build
+	@$(PYTHON) -m bench.calibration $(OPTIONS)
+
+distributions: ## compare many simulated runs of a network with as many of the kernel's; RUNS= names their folder
+	@deploy/setup.sh build
+	@$(PYTHON) -m bench.distributions $(or $(RUNS),build/repeated) $(OPTIONS)
 
 kernel-queues: ## compare the emulator's drop-tail links with the kernel's token buckets, as root; OPTIONS="--runs 10"
 	@deploy/setup.sh lab

@@ -12,7 +12,7 @@ import struct
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,7 +24,7 @@ import rewindow
 from lab.pairs import JUDGED
 from rewindow.core import Choice
 from rewindow.scenarios import Bernoulli, Direction, EcnThreshold, Scenario, load
-from rewindow.simulator.simulation import KERNEL_NAMES
+from rewindow.simulator.simulation import registry_name
 from rewindow.whatif import Observation, WhatIf, observe
 from rewindow.whatif.fitting import Fit
 from rewindow.whatif.prediction import METRICS
@@ -35,12 +35,13 @@ JUDGED_NAMES = frozenset(p.network.name for p in JUDGED)
 
 @dataclass(frozen=True)
 class Run:
-    """Of a folder."""
+    """Of a folder. alone: nothing is known of the connections beside the client's, as if the capture lacked them."""
 
     name: str
     network: str
     algorithm: str
     capture: Path
+    alone: bool = False
 
     @property
     def judged(self) -> bool:
@@ -48,7 +49,8 @@ class Run:
 
     @cached_property
     def observation(self) -> Observation:
-        return _observed(self.capture)
+        whole = _observed(self.capture)
+        return replace(whole, connections=(_client(whole, self.scenario),)) if self.alone else whole
 
     @cached_property
     def connection(self) -> int:
@@ -162,14 +164,16 @@ def _client(observation: Observation, scenario: Scenario | None) -> Any:
     return max(connections, key=lambda c: (c.facts.kind == "mptcp", c.facts.bytes))
 
 
-def runs_of(folder: Path, only: Callable[[str], bool]) -> list[Run]:
-    """only: which networks, by name."""
+def runs_of(folder: Path, only: Callable[[str], bool], alone: bool = False) -> list[Run]:
+    """only: which networks, by name. alone: those in whose captures are several connections, without the others."""
     found = []
     for path in sorted(folder.iterdir()):
         name = NAME.fullmatch(path.name)
         captures = sorted([*path.glob("*.pcap"), *path.glob("*.pcapng")])
         if name and captures and only(name["network"]):
-            found.append(Run(path.name, name["network"], name["algorithm"], captures[0]))
+            found.append(Run(path.name, name["network"], name["algorithm"], captures[0], alone))
+    if alone:
+        found = [r for r in found if r.scenario is None or len(r.scenario.transfers) > 1]
     return found
 
 
@@ -209,7 +213,7 @@ def source_of(scenario: Scenario | None) -> dict[str, str]:
 
 
 def _ask(whatif: WhatIf, run: Run, algorithm: str, own: Sequence[Run]) -> Asked:
-    choice = Choice(KERNEL_NAMES.get(algorithm, algorithm))
+    choice = Choice(registry_name(algorithm))
     said = whatif.ask(run.connection, choice, settings=source_of(run.scenario))
     return Asked(
         run=run.name, network=run.network, judged=run.judged, algorithm=algorithm, beside=bool(said.neighbours),
@@ -297,7 +301,7 @@ def planted(run: Run, algorithm: str) -> Iterator[Planted]:
             path.write_bytes(data[:_PCAP_HEADER] + b"".join(rest))
             observation = _observed(path)
             client = _client(observation, run.scenario)
-            said = WhatIf(observation).ask(client.id, Choice(KERNEL_NAMES.get(algorithm, algorithm)))
+            said = WhatIf(observation).ask(client.id, Choice(registry_name(algorithm)))
             yield Planted(run.name, run.judged, how, said.verdict, said.reason)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ Array = npt.NDArray[Any]
 
 OUTPUT = Path(errors.__file__).with_name("errors.toml")
 START = Error(level=0.7, reach=1.0, follow=1.0, spread=1.0, fixed=0.1, change=0.1, off=0.1)
-BOUNDS = {"level": (0.0, 1.0), "reach": (0.05, 3.0), "follow": (0.3, 1.0), "spread": (0.8, 2.0), "fixed": (0.005, 2.0),
+BOUNDS = {"level": (0.0, 1.0), "reach": (0.05, 3.0), "follow": (0.9, 1.0), "spread": (0.8, 2.0), "fixed": (0.005, 2.0),
           "change": (0.0, 1.0), "off": (0.0, 2.0)}  # fmt: skip
 STEPS = (0.2, 0.1, 0.05, 0.02)
+STEPS_NEARBY = STEPS[2:]
+"""From what fits all networks to what fits all but one."""
 SWEEPS = 6
 TEXT = """# Errors of predictions; see errors.py. Written by `make prediction-errors`, do not edit.
 # From {answers} answers on {networks} networks: {names}.
@@ -79,14 +82,14 @@ def mean_of_networks(values: Sequence[tuple[str, float]]) -> float:
     return float(np.mean([np.mean([v for n, v in values if n == name]) for name in networks]))
 
 
-def fitted(own: Sequence[Case]) -> Error:
+def fitted(own: Sequence[Case], start: Error = START, steps: Sequence[float] = STEPS) -> Error:
     """The numbers with the least sum of the mean interval score and the mean error of the median."""
 
     def loss(error: Error) -> float:
         return mean_of_networks([(c.network, score(error, c) + off(error, c)) for c in own])
 
-    best, least = START, loss(START)
-    for step in STEPS:
+    best, least = start, loss(start)
+    for step in steps:
         for _ in range(SWEEPS):
             before = least
             for field in fields(Error):
@@ -100,6 +103,18 @@ def fitted(own: Sequence[Case]) -> Error:
             if least == before:
                 break
     return best
+
+
+def _of_metric(own: Sequence[Case]) -> tuple[Error, float | None]:
+    """The error model, and what networks score that it was not fitted to; None: there is one network."""
+    found = fitted(own)
+    left_out = []
+    for name in sorted({c.network for c in own}):
+        without = [c for c in own if c.network != name]
+        if without:
+            other = fitted(without, found, STEPS_NEARBY)
+            left_out += [(name, score(other, c)) for c in own if c.network == name]
+    return found, mean_of_networks(left_out) if left_out else None
 
 
 def main() -> int:
@@ -117,22 +132,18 @@ def main() -> int:
         parser.error("a folder of runs, or --from FILE")
     names = sorted({a.network for a in results.asked})
     text = TEXT.format(answers=len(results.asked), networks=len(names), names=", ".join(names))
+    by_metric = [cases(results, metric) for metric in METRICS]
+    if missing := [metric for metric, own in zip(METRICS, by_metric, strict=True) if not own]:
+        print(f"no answer has {', '.join(missing)}", file=sys.stderr)
+        return 1
     rows = []
-    for metric in METRICS:
-        own = cases(results, metric)
-        if not own:
-            print(f"no answer has {metric}", file=sys.stderr)
-            return 1
-        found = fitted(own)
-        text += f"\n[{metric}]\n" + "".join(f"{f.name} = {getattr(found, f.name):.3g}\n" for f in fields(Error))
-        inside = mean_of_networks([(c.network, score(found, c)) for c in own])
-        left_out = []
-        for name in sorted({c.network for c in own}):
-            without = [c for c in own if c.network != name]
-            if without:
-                other = fitted(without)
-                left_out += [(name, score(other, c)) for c in own if c.network == name]
-        rows.append((metric, str(len(own)), f"{inside:.3f}", f"{mean_of_networks(left_out):.3f}" if left_out else "-"))
+    with ProcessPoolExecutor() as processes:
+        for metric, own, (found, left_out) in zip(
+            METRICS, by_metric, processes.map(_of_metric, by_metric), strict=True
+        ):
+            text += f"\n[{metric}]\n" + "".join(f"{f.name} = {getattr(found, f.name):.3g}\n" for f in fields(Error))
+            inside = mean_of_networks([(c.network, score(found, c)) for c in own])
+            rows.append((metric, str(len(own)), f"{inside:.3f}", "-" if left_out is None else f"{left_out:.3f}"))
     OUTPUT.write_text(text)
     print("\n".join(table(("interval score", "answers", "fitted", "network left out"), rows, 1)))
     return 0

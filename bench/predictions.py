@@ -267,6 +267,11 @@ def main() -> int:
     parser.add_argument("--asked", type=int, default=1, metavar="N", help="of each algorithm of a network, of how many "
                         "runs what-ifs are asked (default %(default)s)")  # fmt: skip
     parser.add_argument("--only", default="", metavar="PREFIX", help="networks whose names begin so")
+    parser.add_argument(
+        "--alone",
+        action="store_true",
+        help="leave out of each capture what is beside the client, so that nothing is known of it",
+    )
     parser.add_argument("--save", type=Path, metavar="FILE")
     parser.add_argument("--from", type=Path, metavar="FILE", dest="saved")
     parser.add_argument("--each-judged", action="store_true", help="name the networks that are only judged on")
@@ -276,7 +281,7 @@ def main() -> int:
         for a in results.asked:
             a.predicted.update(predicted(a.recorded, a.simulated))
     elif options.folder:
-        runs = runs_of(options.folder, lambda network: network.startswith(options.only))
+        runs = runs_of(options.folder, lambda network: network.startswith(options.only), options.alone)
         if not runs:
             print(f"{options.folder}: no run named NETWORK-ALGORITHM-NUMBER with a capture", file=sys.stderr)
             return 1

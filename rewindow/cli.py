@@ -319,6 +319,7 @@ def _simulate(args: argparse.Namespace) -> int:
         of="MPTCP transfer",
     )
     first = scenario.seed if args.seed is None else args.seed
+    kernel = simulator.Kernel(args.hz, args.linux)
     with contextlib.ExitStack() as stack:
         capture = None
         if args.pcapng:
@@ -331,6 +332,7 @@ def _simulate(args: argparse.Namespace) -> int:
                 capture=capture,
                 beside_receivers=args.beside == "receiver",
                 schedulers=schedulers,
+                kernel=kernel,
             )
             for i in range(args.repeat)
         ]
@@ -708,6 +710,13 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _version(text: str) -> tuple[int, int]:
+    numbers = text.split(".")
+    if len(numbers) != 2 or not all(n.isdecimal() and len(n) <= 3 for n in numbers):
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a version of Linux, such as 6.18")
+    return int(numbers[0]), int(numbers[1])
+
+
 def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) >= 2**63:
         raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number from 0 to 2^63 - 1")
@@ -876,6 +885,20 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     )
     p.add_argument("--seed", type=_seed, help="of the first run; default: the scenario's")
     p.add_argument("--repeat", type=_count, default=1, metavar="N", help="with consecutive seeds; default: 1")
+    p.add_argument(
+        "--hz",
+        type=int,
+        choices=[100, 250, 1000],
+        default=250,
+        help="ticks a second of the hosts' kernels (CONFIG_HZ); default: 250",
+    )
+    p.add_argument(
+        "--linux",
+        type=_version,
+        default="6.18",
+        metavar="VERSION",
+        help="of the hosts: receive buffers grow to 6 MiB, or to 32 MiB since 6.16; default: 6.18",
+    )
     p.add_argument("--pcapng", metavar="FILE", help="write the headers of all packets")
     p.add_argument("--beside", choices=["sender", "receiver"], default="sender", help="where --pcapng captures")
     p.add_argument("--json", action="store_true")

@@ -20,7 +20,7 @@ class WhatIfIn(ReplayIn):
     """All connections that share a bottleneck with this one run the algorithm, too."""
     settings: dict[str, str | int | float] = Field(default_factory=dict, max_length=48)
     """Changes of the network: pathN.rate (bit/s, as 20M), pathN.queue and pathN.ecn (packets), pathN.loss (a share, as
-    1%), pathN.rtt (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
+    1%), pathN.rtt and pathN.jitter (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
     source: what its application sends, in place of what the capture suggests: bytes (as many as recorded), time (as
     much as it can for as long), clock (writes at the recorded times) or requests (each write as long after the data
     before it was acknowledged)."""
@@ -127,6 +127,9 @@ class PredictionOut(Schema):
     """How many runs of each world were simulated."""
     source: list[Literal["bytes", "time", "clock", "requests"]] = Field(default_factory=list)
     """What its application was taken to send, as in the setting of that name; two where both may be."""
+    unseen: float | None = None
+    """Of its runs, in how many traffic that is not in the capture, but in the queue, yields as TCP does. Null: none was
+    seen, or an earlier version answered."""
     flights: FlightsOut | None = None
     """Null without a prediction."""
 

@@ -41,6 +41,9 @@ _OF_PATH = {
         Decimal("0.0001"),
         Decimal(10),
     ),
+    "jitter": _Quantity(
+        "0 to 1 second, as 0.002 or 2ms", {"": Decimal(1), "ms": Decimal("0.001")}, Decimal(0), Decimal(1)
+    ),
 }
 SOURCES = ("bytes", "time", "clock", "requests")
 _SEND_BUFFER = _Quantity("4096 to 1G bytes", _SCALES, Decimal(4096), Decimal(10**9), whole=True)

@@ -5400,6 +5400,12 @@ export interface components {
              * @description What its application was taken to send, as in the setting of that name; two where both may be.
              */
             source: ("bytes" | "time" | "clock" | "requests")[];
+            /**
+             * Unseen
+             * @description Of its runs, in how many traffic that is not in the capture, but in the queue, yields as TCP does. Null: none was
+             *     seen, or an earlier version answered.
+             */
+            unseen: number | null;
             /** @description Null without a prediction. */
             flights: components["schemas"]["FlightsOut"] | null;
         };
@@ -7451,7 +7457,7 @@ export interface components {
             /**
              * Settings
              * @description Changes of the network: pathN.rate (bit/s, as 20M), pathN.queue and pathN.ecn (packets), pathN.loss (a share, as
-             *     1%), pathN.rtt (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
+             *     1%), pathN.rtt and pathN.jitter (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
              *     source: what its application sends, in place of what the capture suggests: bytes (as many as recorded), time (as
              *     much as it can for as long), clock (writes at the recorded times) or requests (each write as long after the data
              *     before it was acknowledged).

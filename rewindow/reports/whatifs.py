@@ -10,7 +10,9 @@ import numpy as np
 
 from rewindow.reports.tables import si, table
 from rewindow.whatif import Fit, Neighbour, Prediction, Spread
+from rewindow.whatif.fitting import weights
 from rewindow.whatif.flights import Flights
+from rewindow.whatif.network import Unseen
 from rewindow.whatif.sources import WORDS
 
 _SHOWN: dict[str, Callable[[float], str]] = {
@@ -74,7 +76,8 @@ def prediction(p: Prediction) -> dict[str, Any]:
         "recorded": _numbers(p.recorded), "predicted": _spreads(p.predicted), "change": _spreads(p.change),
         "better": _number(p.better), "subflow_shares": [_spread(s) for s in p.subflows],
         "jain": None if p.jain is None else _spread(p.jain), "neighbours": [_neighbour(n) for n in p.neighbours],
-        "runs": p.runs, "source": list(p.source), "flights": None if p.flights is None else _flights(p.flights),
+        "runs": p.runs, "source": list(p.source), "unseen": _number(p.unseen),
+        "flights": None if p.flights is None else _flights(p.flights),
     }  # fmt: skip
 
 
@@ -100,6 +103,11 @@ def text(predictions: Sequence[Prediction]) -> str:
             rows.append(["calibration: goodput", "", *(_off(p) for p in able)])
             lines.append(table(rows))
             lines.append(f"its application has {', or '.join(WORDS[kind] for kind in able[0].source)}")
+            if able[0].unseen is not None:
+                lines.append(
+                    "traffic that is not in the capture shares its bottleneck; in "
+                    f"{able[0].unseen:.0%} of the runs it yields as TCP does"
+                )
             lines += [line for p in able for n in p.neighbours for line in _beside(p, n)]
         lines += [f"{p.algorithm}: cannot say: {p.reason}" for p in own if p.verdict != "ok"]
         parts.append("\n".join(lines))
@@ -152,10 +160,15 @@ def fit_document(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]
         "connections": [
             {"id": number, "verdict": "cannot_say", "reason": found, "hypotheses": []}
             if isinstance(found, str)
-            else {"id": number, "verdict": "ok", "reason": None, "hypotheses": [_fit(f) for f in found]}
+            else {"id": number, "verdict": "ok", "reason": None, "hypotheses": _hypotheses(found)}
             for number, found in zip(connections, fits, strict=True)
         ],
     }
+
+
+def _hypotheses(fits: Sequence[Fit]) -> list[dict[str, Any]]:
+    """weight: the part of an answer's runs that are on its networks."""
+    return [_fit(f) | {"weight": _number(weight)} for f, weight in zip(fits, weights(fits), strict=True)]
 
 
 def _fit(f: Fit) -> dict[str, Any]:
@@ -165,7 +178,7 @@ def _fit(f: Fit) -> dict[str, Any]:
                 {"connection": _id(f, c), "subflow": s} for c, s in group
             ],
             "saturated": e.busy, "queue_seen_full": e.full,
-            "rate_bps": None, "queue_packets": None, "ecn_packets": None, "loss": None,
+            "rate_bps": None, "queue_packets": None, "ecn_packets": None, "loss": None, "jitter_s": None,
         }
         for group, e in zip(f.grouping, f.estimates, strict=True)
     ]  # fmt: skip
@@ -177,12 +190,28 @@ def _fit(f: Fit) -> dict[str, Any]:
         bottleneck["rate_over_time"] = [
             {"from_s": _number(at_s), "rate_bps": _number(middle * factor)} for at_s, factor in fitted.factors
         ]
+        bottleneck["unseen"] = None if fitted.unseen is None else _unseen(fitted.unseen, bottleneck)
     return {
         "connections": [c.id for c in f.connections],
         "algorithms": [a.label if a else None for a in f.algorithms],
         "bottlenecks": bottlenecks,
         "sources": [_source(f, i) for i in range(len(f.connections))],
         "misfit": _number(f.misfit), "log_evidence": _number(f.log_evidence), "runs": f.runs,
+    }  # fmt: skip
+
+
+def _unseen(unseen: Unseen, bottleneck: dict[str, Any]) -> dict[str, Any]:
+    """Traffic that is not in the capture: of a connection (elastic) the round trip, of others the rate.
+
+    bottleneck: what was fitted, of which its own parameters are taken away. until_s None: it stays.
+    """
+    return {
+        "elastic": unseen.algorithm is not None, "algorithm": unseen.algorithm,
+        "rtt_s": bottleneck.pop("unseen_rtt_s", None), "rate_bps": bottleneck.pop("unseen_rate_bps", None),
+        "periods": [
+            {"from_s": _number(max(begin_s, 0.0)), "until_s": None if np.isinf(end_s) else _number(end_s)}
+            for begin_s, end_s in unseen.periods_s
+        ],
     }  # fmt: skip
 
 
@@ -207,8 +236,8 @@ def fit_text(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]) ->
         if id(found) in told:
             continue
         told.add(id(found))
-        for place, f in enumerate(found):
-            rows = [["bottleneck of", "rate", "queue", "marks from", "random loss"]]
+        for place, (f, weight) in enumerate(zip(found, weights(found), strict=True)):
+            rows = [["bottleneck of", "rate", "queue", "marks from", "random loss", "jitter"]]
             bottlenecks = _fit(f)["bottlenecks"]
             for b in bottlenecks:
                 rows.append([
@@ -217,10 +246,12 @@ def fit_text(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]) ->
                     _of(b["queue_packets"], lambda v: f"{v:.0f} packets") if b["queue_seen_full"] else "never filled",
                     _of(b["ecn_packets"], lambda v: f"{v:.0f} packets"),
                     _of(b["loss"], lambda v: f"{v:.2%}"),
+                    _of(b["jitter_s"], lambda v: f"{v * 1e3:.2g} ms"),
                 ])  # fmt: skip
             about = "" if place == 0 else "another hypothesis, "
             head = f"{about}misfit {f.misfit:.2f} (1 is expected), {f.runs} runs"
-            parts.append("\n".join([head, table(rows), *_changes(bottlenecks)]))
+            head += "" if weight == 1 else f", {weight:.0%} of an answer"
+            parts.append("\n".join([head, table(rows), *_changes(bottlenecks), *_unseen_lines(bottlenecks)]))
     return "\n\n".join(parts)
 
 
@@ -232,6 +263,24 @@ def _changes(bottlenecks: list[dict[str, Any]]) -> list[str]:
         for b in bottlenecks
         if b["rate_over_time"]
     ]
+
+
+def _unseen_lines(bottlenecks: list[dict[str, Any]]) -> list[str]:
+    """A line for each with traffic that is not in the capture."""
+    found = []
+    for b in bottlenecks:
+        if b["unseen"]:
+            kind = f"a connection ({b['unseen']['algorithm']}) with a round trip of " + _of(
+                b["unseen"]["rtt_s"], lambda v: f"{v * 1e3:.0f} ms"
+            )
+            if not b["unseen"]["elastic"]:
+                kind = "traffic that does not yield, of " + _of(b["unseen"]["rate_bps"], lambda v: si(v, "bit/s"))
+            times = ", ".join(
+                f"from {p['from_s']:.1f} s" + ("" if p["until_s"] is None else f" to {p['until_s']:.1f} s")
+                for p in b["unseen"]["periods"]
+            )
+            found.append(f"beside {_members(b)}, not in the capture: {kind}, {times}")
+    return found
 
 
 def _members(bottleneck: dict[str, Any]) -> str:

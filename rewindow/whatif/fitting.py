@@ -18,13 +18,14 @@ import numpy.typing as npt
 from rewindow.core import Choice
 from rewindow.simulator import Simulation, simulate
 from rewindow.whatif.batches import Batch, Report, Work, completed
-from rewindow.whatif.estimates import Estimate, estimate
-from rewindow.whatif.groups import Grouping, components, groupings
+from rewindow.whatif.estimates import LONGEST, Estimate, estimate
+from rewindow.whatif.groups import Grouping, Place, components, groupings
+from rewindow.whatif.jitter import unevenness_s
 from rewindow.whatif.network import MTU_MIN_BYTES, Network, mtu_bytes, scenario
 from rewindow.whatif.observation import Observation, ObservedConnection
 from rewindow.whatif.outcomes import Outcome, of_transfer
-from rewindow.whatif.round_trips import base_rtts_s
-from rewindow.whatif.sources import sources, stopped_in_time
+from rewindow.whatif.round_trips import Member, base_rtts_s
+from rewindow.whatif.sources import Source, sources, stopped_in_time
 
 Array = npt.NDArray[Any]
 
@@ -33,6 +34,8 @@ RUNS = 240
 """Simulated for one hypothesis about who shares a bottleneck, in all rounds together."""
 _WIDENED = 1.5
 """How much wider than its posterior the next round draws: a regression should not leave its range."""
+_FREEDOM = 6.0
+"""Degrees of freedom of the posterior."""
 _FAR = 3.0
 """How many standard deviations of its range a round may move the parameters."""
 _OUTLIER = 6.0
@@ -43,8 +46,26 @@ _COVARIANCE_KEPT = 0.7
 # simulations with the true parameters of the networks that are tuned on are from the kernel.
 _MODEL_ERROR = {"goodput": 0.05, "lost": 0.3, "episodes": 0.3, "queue50": 0.15, "queue90": 0.15, "marked": 0.2,
                 "timeouts": 0.5}  # fmt: skip
-_QUEUE_SD, _UNSETTLED_SD, _ECN_SD = 0.04, 0.25, 0.05
-"""Of the estimates' errors in a logarithm, as bench/predictions.py printed them for networks whose truth is known."""
+_FULL_PACKETS, _FULL_SD = 0.3, 0.003
+"""Of the longest queueing delay beside a queue that filled, packets, and a share of it."""
+_QUEUE_SD, _KERNELS_QUEUE_SD, _UNSETTLED_SD, _ECN_SD, _LOSS_SD = 0.003, 0.007, 0.25, 0.01, 0.1
+"""Of the estimates' errors in a logarithm, for networks whose truth is known: what they add to a packet's part or one
+loss more. The kernel's is added to a simulated queue's: bench/predictions.py and bench/calibration.py print both."""
+_OF_A_PACKET, _KERNELS_PACKETS = 0.2, 0.9
+"""The error of a queue's limit and of a threshold, packets: of a simulated capture, and what a kernel's adds to it."""
+_UNEVEN_ERROR, _UNEVEN_FLOOR_MS = 0.1, 0.1
+"""Of how uneven round trips are, where there is jitter."""
+_JITTER_SD = 0.7
+"""Of its logarithm, in the prior."""
+_UNSEEN_RATE_SD, _UNSEEN_RTT_SD = 0.15, 0.5
+"""In logarithms: of how much of the queue unseen packets are, and of how a round trip of unseen connections, of which
+nothing is known, differs from those of the capture."""
+UNSEEN = ("cubic", "reno", None)
+"""What unseen traffic may be: a connection of the default algorithm or of the standard one, or nothing that reacts."""
+_RATE_ERROR = 4e-4
+"""In the logarithm of a rate, of a kernel's link."""
+_NO_ERROR = 1e-3
+"""Where no run differs from the next one, the likelihood still has a width."""
 _DELAY_FLOOR_MS = 0.5
 _QUEUE_UNSEEN_SD = 0.7
 """Of a logarithm: of a queue that never filled, around the packets that fill the path for a round trip, which is the
@@ -57,6 +78,13 @@ CONNECTIONS_MOST = 40
 """That may influence each other, in one fit."""
 WORK_PACKETS = 60_000_000
 """Captured packets times runs, at most, for one hypothesis: long captures are run less often."""
+
+
+_NATS = 10.0
+"""How far the evidence of a hypothesis about who shares a bottleneck may be off: it comes from a regression. Where the
+truth is known, the worse hypothesis was now and then the better one by as much and more."""
+_LIKELY = 0.1
+"""The least weight of a hypothesis that stays in."""
 
 
 class TooManyConnections(Exception):
@@ -95,6 +123,15 @@ class Fit:
     first_ns: int
     duration_s: float
 
+    def place(self, connection: int) -> int:
+        """Of the connection with this id."""
+        return next(i for i, c in enumerate(self.connections) if c.id == connection)
+
+    def with_source(self, connection: int, source: Source) -> Fit:
+        """Another fit, in whose networks this connection, by its id, has this source."""
+        place = self.place(connection)
+        return replace(self, networks=tuple(n.with_source(place, source) for n in self.networks))
+
 
 def recorded_algorithm(connection: ObservedConnection) -> str | None:
     """What most of the connection's data was sent by; None where senders are not known.
@@ -128,21 +165,30 @@ def run(
     duration_s: float,
 ) -> list[Outcome]:
     """The outcome of each connection, in their order."""
-    return outcomes(simulate(scenario(connections, network, first_ns, duration_s), seed, choices, rows=True))
+    made = simulate(scenario(connections, network, first_ns, duration_s), seed, choices, rows=True)
+    return outcomes(made, len(connections))
 
 
-def outcomes(made: Simulation) -> list[Outcome]:
-    """Of each transfer of a run that kept its rows."""
+def outcomes(made: Simulation, connections: int) -> list[Outcome]:
+    """Of the first transfers of a run that kept its rows: those behind them are unseen."""
     assert made.rows is not None
     found, first = [], 0
-    for transfer in made.transfers:
+    for transfer in made.transfers[:connections]:
         found.append(of_transfer(transfer, made.rows, first))
         first += len(transfer.subflows)
     return found
 
 
-def _statistics(outcomes: Sequence[Outcome], seen: Sequence[Sequence[bool]]) -> Array:
-    """A row of numbers that depend smoothly on the network. seen: of each subflow, whether its queueing delays are."""
+Members = tuple[tuple[int, int], ...]
+"""Of a bottleneck: connections, by their place in a fit, and subflows of them."""
+
+
+def _statistics(
+    outcomes: Sequence[Outcome], seen: Sequence[Sequence[bool]], full: Sequence[Members], jittery: Sequence[Members]
+) -> Array:
+    """A row of numbers that depend smoothly on the network. seen: of each subflow, whether its queueing delays are.
+    full: of each queue that filled. jittery: of each bottleneck with jitter.
+    """
     found: list[float] = []
     for outcome, own_seen in zip(outcomes, seen, strict=True):
         found.append(np.log(max(outcome.goodput_bps or 0.0, 1e3)))
@@ -153,11 +199,17 @@ def _statistics(outcomes: Sequence[Outcome], seen: Sequence[Sequence[bool]]) -> 
             if sees:
                 waits = np.percentile(s.queued_s, (50, 90)) * 1e3 if len(s.queued_s) else np.zeros(2)
                 found += list(np.log(waits + _DELAY_FLOOR_MS))
+    for members in full:
+        waits = np.concatenate([outcomes[c].subflows[s].queued_s for c, s in members])
+        found.append(np.log((np.percentile(waits, LONGEST) if len(waits) else 0.0) * 1e3 + _DELAY_FLOOR_MS))
+    for members in jittery:
+        uneven_s = np.mean([unevenness_s(outcomes[c].subflows[s].queued_s) for c, s in members])
+        found.append(np.log(uneven_s * 1e3 + _UNEVEN_FLOOR_MS))
     return np.array(found)
 
 
-def _model_errors(seen: Sequence[Sequence[bool]]) -> Array:
-    """Of the numbers that _statistics returns."""
+def _model_errors(seen: Sequence[Sequence[bool]], full_packets: Sequence[float], jittery: int) -> Array:
+    """Of the numbers that _statistics returns. full_packets: of each queue that filled, its length."""
     found: list[float] = []
     for own_seen in seen:
         found.append(_MODEL_ERROR["goodput"])
@@ -167,24 +219,35 @@ def _model_errors(seen: Sequence[Sequence[bool]]) -> Array:
             found += [_MODEL_ERROR[name] for name in ("lost", "episodes", "timeouts", "marked")]
             if sees:
                 found += [_MODEL_ERROR["queue50"], _MODEL_ERROR["queue90"]]
+    found += [_FULL_SD + _FULL_PACKETS / packets for packets in full_packets]
+    found += [_UNEVEN_ERROR] * jittery
     return np.array(found)
 
 
-def _prior(estimates: Sequence[Estimate]) -> list[Parameter]:
+def _prior(estimates: Sequence[Estimate], is_simulated: bool) -> list[Parameter]:
     found = []
+    rate_error = 0.0 if is_simulated else _RATE_ERROR
+    packets = _OF_A_PACKET if is_simulated else float(np.hypot(_OF_A_PACKET, _KERNELS_PACKETS))
     for i, e in enumerate(estimates):
         b = e.bottleneck
         if e.rate_sd is not None:
-            found.append(Parameter("rate_bps", i, np.log(b.rate_bps), e.rate_sd))
+            found.append(Parameter("rate_bps", i, np.log(b.rate_bps), float(np.hypot(e.rate_sd, rate_error))))
         else:
             found.append(Parameter("rate_bps", i, np.log(b.rate_bps * 1.2), 0.35))
         if b.queue_packets is not None:
-            sd = _QUEUE_SD if e.settled else _UNSETTLED_SD
-            found.append(Parameter("queue_packets", i, np.log(b.queue_packets), sd + 1 / b.queue_packets))
+            settled_sd = _QUEUE_SD + (0.0 if is_simulated else _KERNELS_QUEUE_SD)
+            sd = settled_sd if e.settled and not b.jitter_s else _UNSETTLED_SD
+            found.append(Parameter("queue_packets", i, np.log(b.queue_packets), sd + packets / b.queue_packets))
         if b.ecn_packets is not None:
-            found.append(Parameter("ecn_packets", i, np.log(b.ecn_packets), _ECN_SD + 1 / b.ecn_packets))
+            found.append(Parameter("ecn_packets", i, np.log(b.ecn_packets), _ECN_SD + packets / b.ecn_packets))
+        if b.jitter_s:
+            found.append(Parameter("jitter_s", i, np.log(b.jitter_s), _JITTER_SD))
+        if b.unseen is not None and b.unseen.algorithm is None:
+            found.append(Parameter("unseen_rate_bps", i, np.log(b.unseen.rate_bps), _UNSEEN_RATE_SD))
+        elif b.unseen is not None:
+            found.append(Parameter("unseen_rtt_s", i, np.log(b.unseen.rtt_s), _UNSEEN_RTT_SD))
         if b.loss > 0:
-            found.append(Parameter("loss", i, np.log(b.loss), 0.2 + 1 / np.sqrt(max(e.random_losses, 1))))
+            found.append(Parameter("loss", i, np.log(b.loss), _LOSS_SD + 2 / np.sqrt(max(e.random_losses, 1))))
     return found
 
 
@@ -210,18 +273,27 @@ def _network(start: Network, parameters: Sequence[Parameter], log: Array) -> Net
 
 
 @dataclass(frozen=True)
-class _Posterior:
+class Posterior:
+    """Gaussian, of logarithms. misfit, log_evidence: as in Fit."""
+
     mean: Array
     covariance: Array
     misfit: float
     log_evidence: float
 
 
-def _regressed(x: Array, y: Array, observed: Array, errors: Array, prior: Sequence[Parameter]) -> _Posterior:
-    """x: logarithms of parameters, a row for each run; y: statistics; errors: of the model."""
+def regressed(x: Array, y: Array, observed: Array, errors: Array, prior: Sequence[Parameter]) -> Posterior:
+    """The posterior that a regression on simulated runs gives.
+
+    x: logarithms of parameters, a row for each run; y: its statistics; observed: those of the capture; errors: standard
+    deviations of the model's own error.
+    """
     center = np.median(y, axis=0)
-    spread = 1.4826 * np.median(np.abs(y - center), axis=0) + 1e-3
-    y = np.clip(y, center - _OUTLIER * spread, center + _OUTLIER * spread)
+    # Of rare events the median deviation is 0, and the mean one is not.
+    off_center = np.abs(y - center)
+    spread = np.maximum(1.4826 * np.median(off_center, axis=0), off_center.mean(axis=0)) + errors
+    # What no run comes near tells in which direction to go, but not how far: slopes hold in the range of the runs.
+    y, near = (np.clip(v, center - _OUTLIER * spread, center + _OUTLIER * spread) for v in (y, observed))
     middle = x.mean(axis=0)
     design = np.c_[np.ones(len(x)), x - middle]
     # A little ridge: a parameter that no run depends on gets no slope.
@@ -237,36 +309,48 @@ def _regressed(x: Array, y: Array, observed: Array, errors: Array, prior: Sequen
     a = slopes[1:].T
     precision = prior_precision + a.T @ weight @ a
     covariance = np.linalg.inv(precision)
+    mean = covariance @ (prior_precision @ prior_mean + a.T @ weight @ (near - slopes[0] + a @ middle))
     off = observed - slopes[0] + a @ middle
-    mean = covariance @ (prior_precision @ prior_mean + a.T @ weight @ off)
     explained = off - a @ mean
     misfit = float(explained @ weight @ explained) / len(observed)
     total = likelihood + a @ np.linalg.inv(prior_precision) @ a.T
     surprise = off - a @ prior_mean
     log_evidence = -0.5 * float(surprise @ np.linalg.solve(total, surprise) + np.linalg.slogdet(total)[1])
-    return _Posterior(mean, covariance, misfit, log_evidence)
+    return Posterior(mean, covariance, misfit, log_evidence)
+
+
+def _members(observation: Observation, group: Sequence[Place]) -> list[Member]:
+    connections = observation.connections
+    return [(connections[c].subflows[s], connections[c].facts.kind) for c, s in group]
+
+
+def _hypotheses(observation: Observation, grouping: Grouping, members: tuple[int, ...]) -> list[tuple[Estimate, ...]]:
+    """Estimates of the bottlenecks, with each kind of unseen traffic where there is some."""
+    if len(members) > CONNECTIONS_MOST:
+        raise TooManyConnections(f"{len(members)} connections share bottlenecks: a fit runs {CONNECTIONS_MOST} at most")
+    found = tuple(estimate(_members(observation, g)) for g in grouping if g[0][0] in members)
+    if all(e.bottleneck.unseen is None for e in found):
+        return [found]
+    return [tuple(e.with_unseen(algorithm) for e in found) for algorithm in UNSEEN]
 
 
 def _fit_component(
     observation: Observation,
     grouping: Grouping,
     members: tuple[int, ...],
+    estimates: tuple[Estimate, ...],
     assumed: dict[int, Choice],
     runs: int,
     draws: int,
     seed: int,
+    is_simulated: bool,
     begins: float,
     ends: float,
 ) -> Work[Fit]:
-    """begins, ends: its part of the whole work."""
-    if len(members) > CONNECTIONS_MOST:
-        raise TooManyConnections(f"{len(members)} connections share bottlenecks: a fit runs {CONNECTIONS_MOST} at most")
+    """estimates: of the bottlenecks, in the order of their groups. begins, ends: its part of the whole work."""
     connections = tuple(observation.connections[c] for c in members)
     groups = [g for g in grouping if g[0][0] in members]
-    of_group = [
-        [(observation.connections[c].subflows[s], observation.connections[c].facts.kind) for c, s in g] for g in groups
-    ]
-    estimates = tuple(estimate(own) for own in of_group)
+    of_group = [_members(observation, g) for g in groups]
     number = {place: i for i, g in enumerate(groups) for place in g}
     bases = [base_rtts_s(own, e.bottleneck) for own, e in zip(of_group, estimates, strict=True)]
     without_queue_s = {
@@ -281,9 +365,18 @@ def _fit_component(
     applications = sources(observation, members)
     start = Network(tuple(e.bottleneck for e in estimates), layout, applications[0])
     seen = [[s.sees_queues for s in c.subflows] for c in connections]
-    observed = _statistics([c.outcome() for c in connections], seen)
-    errors = _model_errors(seen)
-    prior = _prior(estimates)
+    place = {c: i for i, c in enumerate(members)}
+    told = [
+        (tuple((place[c], s) for c, s in g if observation.connections[c].subflows[s].sees_queues), e.bottleneck)
+        for g, e in zip(groups, estimates, strict=True)
+    ]
+    full = {own: b.queue_packets for own, b in told if own and b.queue_packets is not None}
+    jittery = tuple(own for own, b in told if b.jitter_s)
+    observed = _statistics([c.outcome() for c in connections], seen, tuple(full), jittery)
+    errors = _model_errors(seen, tuple(full.values()), len(jittery))
+    if is_simulated:
+        errors = np.full(len(errors), _NO_ERROR)
+    prior = _prior(estimates, is_simulated)
     algorithms = tuple(
         assumed.get(c.id) or (Choice(name) if (name := recorded_algorithm(c)) else None) for c in connections
     )
@@ -291,7 +384,7 @@ def _fit_component(
     first_ns, duration_s = observation.first_ns, observation.duration_s
     random = np.random.default_rng(seed)
     mean, covariance = np.array([p.log for p in prior]), np.diag([p.sd**2 for p in prior])
-    posterior = _Posterior(mean, covariance, np.inf, -np.inf)
+    posterior = Posterior(mean, covariance, np.inf, -np.inf)
     packets = max(sum(s.facts.packets for c in connections for s in c.subflows), 1)
     each = max(min(runs, WORK_PACKETS // packets) // ROUNDS, 4 * len(prior) + 8)
     for turn in range(ROUNDS):
@@ -304,17 +397,20 @@ def _fit_component(
             network = _network(starts[i % len(starts)], prior, x[i])
             made = run(connections, network, choices, seed + turn * each + i, first_ns, duration_s)
             lasted = [np.nan if o.completion_s is None else o.completion_s for o in made]
-            return np.concatenate([_statistics(made, seen), lasted])
+            return np.concatenate([_statistics(made, seen, tuple(full), jittery), lasted])
 
         done = [begins + (ends - begins) * part / ROUNDS for part in (turn, turn + 1)]
         rows = yield Batch(each, simulated, *done)
         y, lasted = rows[:, : len(observed)], rows[:, len(observed) :]
         applications = [stopped_in_time(connections, own, lasted) for own in applications]
-        posterior = _regressed(x, y, observed, errors, prior)
+        posterior = regressed(x, y, observed, errors, prior)
         reach = _FAR * np.sqrt(np.diag(covariance))
         mean = np.clip(posterior.mean, mean - reach, mean + reach)
         covariance = posterior.covariance * _WIDENED**2
     drawn = random.multivariate_normal(posterior.mean, posterior.covariance, draws, method="cholesky")
+    # Estimates are now and then far off: Student's t distribution has such tails.
+    wide = np.sqrt(_FREEDOM / random.chisquare(_FREEDOM, (draws, 1)))
+    drawn = posterior.mean + (drawn - posterior.mean) * wide
     networks = tuple(
         _with_queues(
             _network(replace(start, sources=applications[i % len(applications)]), prior, row), estimates, random
@@ -338,14 +434,18 @@ def fit(
     runs: int = RUNS,
     draws: int = 48,
     seed: int = 1,
+    is_simulated: bool = False,
     report: Report = lambda done: None,
 ) -> list[Fit]:
     """Fits the paths of a connection and of all that share a bottleneck with it, under each hypothesis about sharing.
 
-    connection: its id. assumed: the algorithm of connections, by id, where the capture does not name it. Returns the
-    fits, the best one first.
+    connection: its id. assumed: the algorithm of connections, by id, where the capture does not name it. is_simulated:
+    the capture is of this simulator, which then has no error of its own. Returns the fits, the best one first.
     """
-    return completed(fitting(observation, connection, assumed=assumed, runs=runs, draws=draws, seed=seed), report)
+    work = fitting(
+        observation, connection, assumed=assumed, runs=runs, draws=draws, seed=seed, is_simulated=is_simulated
+    )
+    return completed(work, report)
 
 
 def fitting(
@@ -356,33 +456,44 @@ def fitting(
     runs: int = RUNS,
     draws: int = 48,
     seed: int = 1,
+    is_simulated: bool = False,
 ) -> Work[list[Fit]]:
     """As fit does, in batches."""
     place = next(i for i, c in enumerate(observation.connections) if c.id == connection)
-    hypotheses = [components(grouping) for grouping in groupings(observation)]
+    parts_of = [(grouping, components(grouping)) for grouping in groupings(observation)]
     # Hypotheses are compared by what they say of the same connections.
-    concerned = {c for parts in hypotheses for m in parts if place in m for c in m}
-    parts_of = {
-        grouping: [m for m in parts if concerned & set(m)]
-        for grouping, parts in zip(groupings(observation), hypotheses, strict=True)
-    }
-    total = sum(len(parts) for parts in parts_of.values())
-    made: dict[Any, Fit] = {}
-    found: dict[Any, Fit] = {}
-    for grouping, parts in parts_of.items():
-        evidence, own = 0.0, None
-        for members in parts:
-            key = tuple(g for g in grouping if g[0][0] in members)
-            if key not in made:
-                part = [(len(made) + k) / total for k in (0, 1)]
-                made[key] = yield from _fit_component(
-                    observation, grouping, members, assumed or {}, runs, draws, seed, *part
-                )
-            evidence += made[key].log_evidence
-            if place in members:
-                own = key
-        if own is not None:
-            known = found.get(own)
-            if known is None or known.log_evidence < evidence:
-                found[own] = replace(made[own], log_evidence=evidence)
+    concerned = {c for _, parts in parts_of for members in parts if place in members for c in members}
+    wanted = {
+        tuple(g for g in grouping if g[0][0] in members): (grouping, members)
+        for grouping, parts in parts_of for members in parts if concerned & set(members)
+    }  # fmt: skip
+    hypotheses = {key: _hypotheses(observation, *own) for key, own in wanted.items()}
+    total, done = sum(len(own) for own in hypotheses.values()), 0
+    made: dict[Grouping, list[Fit]] = {}
+    for key, own in hypotheses.items():
+        made[key] = []
+        for estimates in own:
+            part = (done / total, (done + 1) / total)
+            made[key].append(
+                (yield from _fit_component(
+                    observation, *wanted[key], estimates, assumed or {}, runs, draws, seed, is_simulated, *part
+                ))
+            )  # fmt: skip
+            done += 1
+    found: dict[tuple[Grouping, int], Fit] = {}
+    for grouping, parts in parts_of:
+        keys = {m: tuple(g for g in grouping if g[0][0] in m) for m in parts if concerned & set(m)}
+        mine = next(key for members, key in keys.items() if place in members)
+        beside = sum(max(f.log_evidence for f in made[key]) for key in keys.values() if key != mine)
+        for i, f in enumerate(made[mine]):
+            known = found.get((mine, i))
+            if known is None or known.log_evidence < f.log_evidence + beside:
+                found[mine, i] = replace(f, log_evidence=f.log_evidence + beside)
     return sorted(found.values(), key=lambda f: -f.log_evidence)
+
+
+def weights(fits: Sequence[Fit]) -> list[float]:
+    """Of each hypothesis, 0 for an unlikely one; their sum is 1. fits: the best one first."""
+    odds = np.exp([(f.log_evidence - fits[0].log_evidence) / _NATS for f in fits])
+    odds[odds < _LIKELY * odds.sum()] = 0.0
+    return [float(w) for w in odds / odds.sum()]

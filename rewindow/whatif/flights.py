@@ -61,11 +61,15 @@ def recorded(connection: ObservedConnection, first_ns: int) -> Array:
     return found
 
 
-def simulated(run: Simulation, connections: Sequence[ObservedConnection], place: int, first_ns: int) -> Array:
-    """At times_s, bytes. place: of the connection, whose transfer has the same place in the run."""
+def simulated(
+    run: Simulation, connections: Sequence[ObservedConnection], place: int, first_ns: int, before_s: float
+) -> Array:
+    """At times_s, bytes. place: of the connection, whose transfer has the same place in the run. before_s: how much
+    later all is in the run than in the capture.
+    """
     connection = connections[place]
     ends_s = times_s(connection)
-    start_s = (connection.facts.first_ns - first_ns) / 1e9
+    start_s = before_s + (connection.facts.first_ns - first_ns) / 1e9
     first = sum(len(c.subflows) for c in connections[:place])
     found = np.zeros(POINTS)
     assert run.rows is not None

@@ -21,14 +21,15 @@ from rewindow.scenarios import (
     Path,
     Reordering,
     Scenario,
+    Traffic,
     Transfer,
 )
-from rewindow.simulator import RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES
+from rewindow.simulator import KERNEL, SEND_BUFFER_BYTES
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
 from rewindow.whatif.sources import Source
 
-WINDOW_SHARE = 37 / 64
-"""Of its buffer a simulated receiver offers so much as a window (core-c/src/simulator/receiver.c)."""
+_SEGMENT_MEMORY, _SEGMENT_MORE = 2304, 704
+"""Of its buffer a simulated receiver offers what is data of that (core-c/src/simulator/receiver.c)."""
 _FIRST_TELLS = 60_000
 """A first window up to so many bytes is its buffer's; beyond, it is what the 16 bits of the handshake can say."""
 _GREW = 1.5
@@ -39,8 +40,28 @@ _SECOND_NS = 1_000_000_000
 _WRITE_BYTES = 1 << 16
 _GRACE_S = 60.0
 _IP_BYTES, _TCP_BYTES, _TIMESTAMP_BYTES, _MAPPING_BYTES = {4: 20, 6: 40}, 20, 12, 24
+_OF_UNSEEN = {"unseen_rate_bps": "rate_bps", "unseen_rtt_s": "rtt_s"}
+"""Names of values that are of a bottleneck's unseen traffic."""
+_UNSEEN_PACKET_BYTES, _UNSEEN_PORT = 1500, 5001
+_STAYS_TIMES = 1.5
+"""Unseen traffic that stays does so for so many times as long as the capture."""
 _HANDSHAKE_OPTIONS_BYTES, _JOIN_BYTES = 20, 12
 """Of Linux's SYN: segment size, SACK, timestamps and window scale; and MP_JOIN (RFC 8684 3.2)."""
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Traffic at a bottleneck that is not in the capture. algorithm: of a TCP connection that sends as much as it can
+    in each of the periods, by Linux's name; None: packets at a constant rate in these periods, which react to nothing.
+
+    rate_bps: of such packets. rtt_s: of such connections, without queue. periods_s: since the capture's first packet;
+    less than 0: it was there before; inf: it stays.
+    """
+
+    algorithm: str | None
+    rate_bps: float
+    rtt_s: float
+    periods_s: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -50,6 +71,8 @@ class Bottleneck:
 
     factors: where its rate changes, the seconds since the capture's first packet from which it is so many times
     rate_bps; the first one holds before its time, too. Empty: it is constant.
+
+    jitter_s: the mean of an exponentially distributed addition to the delay, in both directions.
     """
 
     rate_bps: float
@@ -57,6 +80,8 @@ class Bottleneck:
     ecn_packets: float | None
     loss: float
     factors: tuple[tuple[float, float], ...] = ()
+    unseen: Unseen | None = None
+    jitter_s: float = 0.0
 
     def rates_bps(self) -> list[tuple[float, float]]:
         """From when on which rate holds."""
@@ -80,10 +105,21 @@ class Network:
     """Of each subflow, at most: a capture does not show it."""
 
     def with_values(self, number: int, values: Mapping[str, float]) -> Network:
-        """Another network, in which these values of a bottleneck differ, by their names."""
+        """Another network, in which these values of a bottleneck or of its unseen traffic differ, by their names."""
         kept = list(self.bottlenecks)
-        kept[number] = replace(kept[number], **dict[str, Any](values))
+        own = {name: value for name, value in values.items() if name not in _OF_UNSEEN}
+        kept[number] = replace(kept[number], **dict[str, Any](own))
+        traffic = kept[number].unseen
+        if traffic is not None:
+            changed = {_OF_UNSEEN[name]: value for name, value in values.items() if name in _OF_UNSEEN}
+            kept[number] = replace(kept[number], unseen=replace(traffic, **dict[str, Any](changed)))
         return replace(self, bottlenecks=tuple(kept))
+
+    @property
+    def before_s(self) -> float:
+        """How long before the capture's first packet the network is simulated."""
+        begins = [from_s for b in self.bottlenecks if b.unseen for from_s, _ in b.unseen.periods_s]
+        return max(0.0, -min(begins, default=0.0))
 
     def with_constant_rate(self, number: int) -> Network:
         """Another network, in which the rate of a bottleneck does not change."""
@@ -113,9 +149,10 @@ def _ns(seconds: float) -> int:
     return max(round(seconds * _SECOND_NS), 0)
 
 
-def _buffer(window_bytes: int) -> int:
+def _buffer(window_bytes: int, mss_bytes: int) -> int:
     """The receive buffer that offers such a window."""
-    return min(max(round(window_bytes / WINDOW_SHARE), 1), 1 << 30)
+    parts = 256 * mss_bytes // max(_SEGMENT_MEMORY, mss_bytes + _SEGMENT_MORE)
+    return min(max(window_bytes * 256 // max(parts, 1), 1), 1 << 30)
 
 
 def _receive_buffers(connection: ObservedConnection) -> tuple[int | None, int | None]:
@@ -126,25 +163,28 @@ def _receive_buffers(connection: ObservedConnection) -> tuple[int | None, int | 
     """
     first = connection.subflows[0].window_first_bytes
     most = max(s.window_most_bytes for s in connection.subflows)
-    told = 0 < first <= _FIRST_TELLS
+    mss = connection.subflows[0].facts.mss_bytes
+    buffer_first = _buffer(first, mss) if 0 < first <= _FIRST_TELLS else None
     if most <= _GREW * first:
-        return (_buffer(first) if told else None), (_buffer(most) if most else None)
-    return (_buffer(first) if told else None), max(_buffer(most), RECEIVE_BUFFER_BYTES)
+        return buffer_first, (_buffer(most, mss) if most else None)
+    return buffer_first, max(_buffer(most, mss), KERNEL.receive_buffer_bytes)
 
 
-def _direction(link: str, forward: bool, delay_s: float = 0.0, bottleneck: Bottleneck | None = None) -> Direction:
-    if bottleneck is None:
-        return Direction(
-            link, forward, None, _ns(delay_s), 0, None, None, DropTail(), Bernoulli(0.0), Reordering(0.0, 0), ()
-        )
-    b = bottleneck
+def _direction(link: str, forward: bool, delay_s: float = 0.0, jitter_s: float = 0.0) -> Direction:
+    """Of a link without a queue."""
+    return Direction(
+        link, forward, None, _ns(delay_s), _ns(jitter_s), None, None, DropTail(), Bernoulli(0.0), Reordering(0.0, 0), ()
+    )
+
+
+def _limiting(link: str, b: Bottleneck, before_s: float) -> Direction:
     queue = None if b.queue_packets is None else max(round(b.queue_packets), 1)
     (_, first_bps), *later = b.rates_bps()
     return Direction(
-        link, forward, max(round(first_bps), 1), 0, 0, queue, None,
+        link, True, max(round(first_bps), 1), 0, _ns(b.jitter_s), queue, None,
         DropTail() if b.ecn_packets is None else EcnThreshold(max(round(b.ecn_packets), 1)),
         Bernoulli(min(b.loss, 0.9)), Reordering(0.0, 0),
-        tuple(Change(_ns(at_s), rate_bps=max(round(bps), 1)) for at_s, bps in later),
+        tuple(Change(_ns(before_s + at_s), rate_bps=max(round(bps), 1)) for at_s, bps in later),
     )  # fmt: skip
 
 
@@ -156,11 +196,17 @@ def scenario(
     absent: int | None = None,
 ) -> Scenario:
     """Each connection is a transfer, in the same order, and each of its subflows a path. It runs until all is sent.
+    Unseen connections are transfers behind them. All is network.before_s later than in the capture.
 
     absent: the place of a connection that never was.
     """
+    before_s = network.before_s
     directions = {
-        (number, forward): _direction(f"bottleneck{number}", forward, bottleneck=b if forward else None)
+        (number, forward): (
+            _limiting(f"bottleneck{number}", b, before_s)
+            if forward
+            else _direction(f"bottleneck{number}", forward, jitter_s=b.jitter_s)
+        )
         for number, b in enumerate(network.bottlenecks)
         for forward in (True, False)
     }
@@ -209,7 +255,7 @@ def scenario(
                 name=str(connection.id), protocol="mptcp" if connection.facts.kind == "mptcp" else "tcp",
                 sender=ends[0][0].host, receiver=ends[1][0].host, paths=tuple(own), bytes=source.bytes,
                 duration_ns=None if source.stop_s is None else _ns(source.stop_s),
-                start_ns=connection.facts.first_ns - first_ns, write_bytes=_WRITE_BYTES, pause_ns=0,
+                start_ns=_ns(before_s) + connection.facts.first_ns - first_ns, write_bytes=_WRITE_BYTES, pause_ns=0,
                 congestion_control=None, send_buffer_bytes=round(network.send_buffer_bytes),
                 receive_buffer_bytes=buffer_most,
                 port=connection.subflows[0].facts.dport,
@@ -217,7 +263,47 @@ def scenario(
                 writes=source.writes,
             )
         )  # fmt: skip
+    traffic: list[Traffic] = []
+    for number, b in enumerate(network.bottlenecks):
+        for i, (begin_s, end_s) in enumerate(b.unseen.periods_s if b.unseen else ()):
+            begin_ns, end_ns = _ns(before_s + begin_s), _ns(before_s + min(end_s, _STAYS_TIMES * duration_s))
+            there, back = directions[number, True], directions[number, False]
+            if b.unseen is None or b.unseen.algorithm is None:
+                rate_bps = round(b.unseen.rate_bps) if b.unseen else 0
+                traffic.append(
+                    Traffic(
+                        there, max(rate_bps, 1), _UNSEEN_PACKET_BYTES, begin_ns, max(end_ns, begin_ns + 1), None, None
+                    )
+                )
+                continue
+            transfer, both = _unseen_transfer(f"unseen{number}.{i}", b.unseen, there, back, begin_ns, end_ns)
+            transfers.append(transfer)
+            hosts += both
+            links += [transfer.paths[0].links[-1], transfer.paths[0].links_back[0]]
+            paths += transfer.paths
     return Scenario(
-        name="fit", duration_ns=_ns(4 * duration_s), grace_ns=_ns(_GRACE_S), seed=0, hosts=tuple(hosts),
-        links=tuple(links), paths=tuple(paths), transfers=tuple(transfers), traffic=(), captures=(), files=(),
+        name="fit", duration_ns=_ns(before_s + 4 * duration_s), grace_ns=_ns(_GRACE_S), seed=0, hosts=tuple(hosts),
+        links=tuple(links), paths=tuple(paths), transfers=tuple(transfers), traffic=tuple(traffic), captures=(),
+        files=(),
     )  # fmt: skip
+
+
+def _unseen_transfer(
+    name: str, unseen: Unseen, there: Direction, back: Direction, begin_ns: int, end_ns: int
+) -> tuple[Transfer, list[Host]]:
+    """A connection through a bottleneck, whose directions these are."""
+    mtu = _UNSEEN_PACKET_BYTES
+    start, end = (
+        Interface(f"{name}.{side}", "i", ip_address(address), mtu)
+        for side, address in (("sender", "192.0.2.1"), ("receiver", "192.0.2.2"))
+    )
+    delay_s = max(unseen.rtt_s - mtu * 8 / (there.rate_bps or 1), 0.0) / 2
+    access = [_direction(f"{name}.access", forward, delay_s) for forward in (True, False)]
+    path = Path(name, start, end, (there, access[0]), (access[1], back))
+    hosts = [Host(i.host, (i,), True, True, False, False, None, None) for i in (start, end)]
+    transfer = Transfer(
+        name=name, protocol="tcp", sender=start.host, receiver=end.host, paths=(path,), bytes=None,
+        duration_ns=max(end_ns - begin_ns, 1), start_ns=begin_ns, write_bytes=_WRITE_BYTES, pause_ns=0,
+        congestion_control=unseen.algorithm, send_buffer_bytes=None, receive_buffer_bytes=None, port=_UNSEEN_PORT,
+    )  # fmt: skip
+    return transfer, hosts

@@ -87,7 +87,7 @@ def _outcome(s: ObservedSubflow) -> SubflowOutcome:
     samples = s.series.rtt_s[~np.isnan(s.series.rtt_s)] if s.sees_queues else np.empty(0)
     return SubflowOutcome(
         bytes=s.facts.bytes, retransmitted=s.facts.retransmitted_packets, episodes=s.facts.fast_retransmits,
-        timeouts=s.facts.timeouts, marked=s.facts.ece_acks, queued_s=above_least(samples),
+        timeouts=s.facts.timeouts, marked=s.facts.ece_acks, queued_s=above_least(samples, (s.shortest_rtt_s,)),
     )  # fmt: skip
 
 

@@ -1,11 +1,12 @@
 """What came of connections, in a capture or in a simulated run, by the same definitions.
 
 goodput_bps: bytes over the time from the first data to its last acknowledgement. Queueing delay: a round trip less the
-shortest one of its subflow.
+shortest one of its subflow, its handshake and its FIN included.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,8 +61,11 @@ class Outcome:
         }
 
 
-def above_least(round_trips_s: Array) -> Array:
-    return round_trips_s - round_trips_s.min() if len(round_trips_s) else round_trips_s
+def above_least(round_trips_s: Array, others_s: Iterable[float | None] = ()) -> Array:
+    """others_s: further round trips of the subflow, as far as they are known."""
+    if not len(round_trips_s):
+        return round_trips_s
+    return round_trips_s - min([float(round_trips_s.min()), *(s for s in others_s if s is not None)])
 
 
 def of_transfer(transfer: SimulatedTransfer, rows: Array, first_subflow: int) -> Outcome:
@@ -70,10 +74,13 @@ def of_transfer(transfer: SimulatedTransfer, rows: Array, first_subflow: int) ->
     for number, subflow in enumerate(transfer.subflows, first_subflow):
         own = rows[rows["subflow"] == number]
         samples = own["rtt_ns"][own["rtt_ns"] > 0] / 1e9
+        # Subflows of MPTCP close when all is acknowledged; the FIN of TCP mostly leaves with the last data.
+        others = (subflow.handshake_s, subflow.closing_s if transfer.scheduler else None)
         subflows.append(
             SubflowOutcome(
                 bytes=subflow.bytes, retransmitted=subflow.retransmitted, episodes=subflow.fast_retransmits,
-                timeouts=subflow.timeouts, marked=int(np.count_nonzero(own["flags"])), queued_s=above_least(samples),
+                timeouts=subflow.timeouts, marked=int(np.count_nonzero(own["flags"])),
+                queued_s=above_least(samples, others),
             )
         )  # fmt: skip
     return Outcome(transfer.bytes, transfer.goodput_bps, transfer.completion_s, tuple(subflows))

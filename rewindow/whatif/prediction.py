@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rewindow.errors import BadOption
 from rewindow.whatif import errors, flights
 from rewindow.whatif.batches import Report, Work, completed
 from rewindow.whatif.errors import HIGH, LOW, METRICS
-from rewindow.whatif.fitting import Fit, may_be_any
+from rewindow.whatif.fitting import Fit, may_be_any, weights
 from rewindow.whatif.flights import Flights
 from rewindow.whatif.network import MTU_MIN_BYTES, Network, mtu_bytes
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
@@ -118,6 +119,8 @@ class Prediction:
     runs: int = 0
     source: tuple[str, ...] = ()
     """What its application was taken to write: one of rewindow.whatif.sources.KINDS, or two where both may be."""
+    unseen: float | None = None
+    """Of the runs, in how many traffic that is not in the capture yields as TCP does; None: none was seen."""
     flights: Flights | None = None
 
 
@@ -271,6 +274,15 @@ def _neighbours(best: Fit, place: int, worlds: Worlds, absence: Absence | None) 
     return found
 
 
+def _yielding(fits: Sequence[Fit]) -> float | None:
+    """Of the answer's runs, in how many unseen traffic yields."""
+    kinds = [[e.bottleneck.unseen for e in f.estimates if e.bottleneck.unseen is not None] for f in fits]
+    if not any(kinds):
+        return None
+    shares = zip(kinds, weights(fits), strict=True)
+    return sum(weight for own, weight in shares if any(u.algorithm is not None for u in own))
+
+
 def predict(
     fits: Sequence[Fit],
     connection: int,
@@ -301,10 +313,14 @@ def predicting(
     seed: int = 1,
     kept: Kept | None = None,
 ) -> Work[Prediction]:
-    """As predict does, in batches. kept: rows that other questions about these fits have left, to which it adds."""
+    """As predict does, in batches. kept: rows that other questions about these fits have left, to which it adds.
+
+    Each fit has its part of the runs of this connection. What comes of others is told by the best fit alone: they may
+    not be in the other ones.
+    """
     kept = {} if kept is None else kept
     best = fits[0]
-    place = next(i for i, c in enumerate(best.connections) if c.id == connection)
+    place = best.place(connection)
     observed = best.connections[place]
     known = best.algorithms[place]
     name = known.label if known else None
@@ -313,23 +329,33 @@ def predicting(
         return refused(observed, algorithm, reason, name)
     if known is None and not may_be_any(observed):
         return refused(observed, algorithm, "the algorithm that it ran is not known", None)
-    changes = {c.id: algorithm for c in best.connections if everyone or c.id == connection}
     wanted = read_settings(settings or {}, len(observed.subflows))
     source = (settings or {}).get("source")
     if source is not None:
         named = taken_as(source, observed, best.first_ns)
         if named is None:
             return refused(observed, algorithm, f"source={source}: no pauses of its application were seen", name)
-        best = replace(best, networks=tuple(n.with_source(place, named) for n in best.networks))
+        fits = [f.with_source(connection, named) for f in fits]
+        best = fits[0]
     tells_harm = len(best.connections) > 1 and not everyone
     share = 1 - _ABSENCE_SHARE if tells_harm else 1.0
 
-    def changed_network(network: Network) -> Network:
-        return changed(network, place, wanted)
-
-    worlds = yield from simulated_worlds(best, place, changes, runs, changed_network, seed, kept, share)
+    parts: list[tuple[int, Worlds]] = []
+    done = 0.0
+    for f, weight in zip(fits, weights(fits), strict=True):
+        own_runs = round(weight * runs)
+        if not own_runs:
+            continue
+        at = f.place(connection)
+        changes = {c.id: algorithm for c in f.connections if everyone or c.id == connection}
+        change = partial(changed, connection=at, settings=wanted)
+        ends = done + share * weight
+        parts.append((at, (yield from simulated_worlds(f, at, changes, own_runs, change, seed, kept, done, ends))))
+        done = ends
+    worlds = parts[0][1]
     recorded = observed.outcome().metrics()
-    base, other = worlds.recorded[place], worlds.changed[place]
+    base = Ran.of_all([w.recorded[at] for at, w in parts])
+    other = Ran.of_all([w.changed[at] for at, w in parts])
     own = _metrics(recorded, base, other)
     calibration = own.calibration | {"misfit": best.misfit}
     reason = _unclear(best, calibration, own.predicted)
@@ -337,7 +363,8 @@ def predicting(
         return replace(refused(observed, algorithm, reason, name), calibration=calibration)
     absence = None
     if tells_harm:
-        absence = yield from simulated_absence(best, place, runs, changed_network, seed, kept, share)
+        change = partial(changed, connection=place, settings=wanted)
+        absence = yield from simulated_absence(best, place, len(worlds.flights), change, seed, kept, share)
     shares = other.bytes / np.maximum(other.bytes.sum(axis=1, keepdims=True), 1)
     better = other.goodput_bps > base.goodput_bps
     return Prediction(
@@ -346,17 +373,20 @@ def predicting(
         change=own.change, simulated=own.simulated, better=float(better.mean()),
         subflows=tuple(Spread.of(column) for column in shares.T), jain=_jain(worlds.changed),
         neighbours=tuple(_neighbours(best, place, worlds, absence)), runs=runs,
-        source=tuple(dict.fromkeys(n.sources[place].kind for n in best.networks)),
-        flights=flights.over_time(observed, best.first_ns, worlds.flights),
+        unseen=_yielding(fits),
+        source=tuple(dict.fromkeys(n.sources[f.place(connection)].kind for f in fits for n in f.networks)),
+        flights=flights.over_time(observed, best.first_ns, np.concatenate([w.flights for _, w in parts])),
     )  # fmt: skip
 
 
-_BOTTLENECK = {"rate": "rate_bps", "queue": "queue_packets", "ecn": "ecn_packets", "loss": "loss"}
+_BOTTLENECK = {"rate": "rate_bps", "queue": "queue_packets", "ecn": "ecn_packets", "loss": "loss", "jitter": "jitter_s"}
+_MAY_BE_0 = ("loss", "jitter")
 _SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "%": 1e-2, "ms": 1e-3}
 SETTINGS = (*(f"pathN.{what}" for what in (*_BOTTLENECK, "rtt")), "send_buffer", "source")
-"""rate in bit/s (k, M, G), queue and ecn in packets, loss as a share (or %), rtt in seconds (or ms), send_buffer in
-bytes. pathN: of the connection's N-th subflow, from 1 on. All but rtt belong to the bottleneck, and hold for those
-beside it, too. source: one of rewindow.whatif.sources.KINDS, in both worlds, in place of what the capture suggests."""
+"""rate in bit/s (k, M, G), queue and ecn in packets, loss as a share (or %), rtt and jitter in seconds (or ms),
+send_buffer in bytes. pathN: of the connection's N-th subflow, from 1 on. All but rtt belong to the bottleneck, and hold
+for those beside it, too. source: one of rewindow.whatif.sources.KINDS, in both worlds, in place of what the capture
+suggests."""
 
 
 def _number(key: str, text: str) -> float:
@@ -365,8 +395,9 @@ def _number(key: str, text: str) -> float:
         value = float(text.removesuffix(suffix)) * _SCALES.get(suffix, 1.0)
     except ValueError:
         raise BadOption(f"{key}={text}: not a number") from None
-    most = 0.9 if key.endswith(".loss") else 1e12
-    if not 0 <= value <= most or (value == 0 and not key.endswith(".loss")):
+    what = key.rpartition(".")[2]
+    most = {"loss": 0.9, "jitter": 1.0}.get(what, 1e12)
+    if not 0 <= value <= most or (value == 0 and what not in _MAY_BE_0):
         raise BadOption(f"{key}={text}: out of range")
     return value
 

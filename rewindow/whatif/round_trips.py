@@ -15,6 +15,8 @@ Array = npt.NDArray[Any]
 Member = tuple[ObservedSubflow, str]
 """A subflow, and the kind of its connection."""
 
+LATE_S, _LATE_TIMES = 0.02, 4.0
+"""ACKs further apart, and by so many times what they mostly are, may have waited for a timer of the receiver."""
 _SAME_TIME_S = 0.02
 """Samples of two subflows that are no further apart saw one queue."""
 _POINTS_MIN, _POINTS_ENOUGH = 8, 400
@@ -23,6 +25,21 @@ _STANDING_S = 0.003
 differences that vary more than it is long: recoveries and delayed ACKs shift their median."""
 _LAGS, _LAG_TELLS = 17, 0.5
 """Of so many lags between two subflows the best one counts, if differences vary less than so much of without a lag."""
+
+
+def packet_bytes(members: Sequence[Member]) -> float:
+    """Of a packet of these subflows, on the mean over their packets, if each is whole."""
+    packets = [max(s.facts.packets, 1) for s, _ in members]
+    return float(np.average([mtu_bytes(s, kind) for s, kind in members], weights=packets))
+
+
+def may_be_late(subflow: ObservedSubflow) -> Array:
+    """ACKs of data in order that a timer of the receiver may have delayed."""
+    gaps = np.diff(subflow.series.time_s)
+    if not len(gaps):
+        return np.zeros(len(subflow.series.time_s), bool)
+    late: Array = np.r_[False, gaps > max(LATE_S, _LATE_TIMES * float(np.median(gaps)))]
+    return subflow.series.in_order & late
 
 
 class _Samples(NamedTuple):
@@ -81,7 +98,12 @@ def _apart(own: _Samples, other: _Samples, lag_s: float) -> _Apart:
     return _Apart(middle, 1.4826 * float(np.median(np.abs(apart - middle))))
 
 
-def _beside(own: _Samples, base_s: float, other: _Samples) -> float | None:
+class _Told(NamedTuple):
+    base_s: float
+    spread_s: float
+
+
+def _beside(own: _Samples, base_s: float, other: _Samples) -> _Told | None:
     """The round trip without queue as another subflow's round trips at the same times tell it; None: they do not."""
     seen_s, least = own.times_s[np.argmin(own.round_trips_s)], float(other.round_trips_s.min())
     queued = float(np.interp(seen_s, other.times_s, other.round_trips_s, left=least, right=least)) - least
@@ -93,7 +115,8 @@ def _beside(own: _Samples, base_s: float, other: _Samples) -> float | None:
     lagged = min((_apart(own, other, float(lag)) for lag in lags), key=lambda a: a.spread)
     if lagged.spread < _LAG_TELLS * apart.spread:
         apart = lagged
-    return least + apart.middle if base_s - (least + apart.middle) > max(_STANDING_S, apart.spread) else None
+    told = _Told(least + apart.middle, apart.spread)
+    return told if base_s - told.base_s > max(_STANDING_S, told.spread_s) else None
 
 
 def base_rtts_s(members: Sequence[Member], bottleneck: Bottleneck) -> list[float | None]:
@@ -109,8 +132,7 @@ def base_rtts_s(members: Sequence[Member], bottleneck: Bottleneck) -> list[float
             found.append(subflow.shortest_rtt_s)
             continue
         base_s = float(own.round_trips_s.min())
-        for other in samples:
-            told = _beside(own, base_s, other) if other is not own and len(other.times_s) > 1 else None
-            base_s = base_s if told is None else told
-        found.append(base_s)
+        others = [other for other in samples if other is not own and len(other.times_s) > 1]
+        told = [t for other in others if (t := _beside(own, base_s, other)) is not None]
+        found.append(min(told, key=lambda t: t.spread_s).base_s if told else base_s)
     return found

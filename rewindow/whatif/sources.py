@@ -45,8 +45,14 @@ _MORE_REGULAR = 0.5
 """One of two spreads tells what made the writes, where it is this share of the other one or less."""
 _WRITES_MIN = 4
 """That tell a clock from requests."""
+_OF_ONE_SIZE, _IN_STEP, _DIVIDED_LEAST = 0.05, 0.25, 0.8
+"""Where data came in multiples of one size, each followed by the next one after as many periods, a clock wrote that
+size: how far multiples and periods may be off, and of how much of the data that must be so."""
 _COMMON_END, _LONG_S = 0.15, 4.0
 """Connections of some length that end together, as a share of their length, were stopped and not done."""
+_BLOCK_BYTES, _BLOCKS_LEAST, _ROUND_BLOCKS = 1 << 16, 2, 16
+"""What is sent until it is stopped, as by iperf3, is whole blocks of a power of two. So are one of 65,536 sizes of an
+object, and round sizes: whole mebibytes."""
 _CUT_S = 0.5
 """A connection that nothing closes was under way at the end of the capture, if its last packet came so late."""
 
@@ -143,11 +149,36 @@ def written(connection: ObservedConnection, first_ns: int) -> Written | None:
     acknowledged_s = acknowledged_s[kept] - began_s
     acknowledged_s[:1] = np.nan
     lasted_s = max(float(sent.heard_s[-1] - sent.at_s[0]), 1e-9)
+    at_s, sizes, acknowledged_s = _divided(
+        np.maximum(starts.at_s[kept] - began_s, 0), np.maximum(np.diff(np.r_[0, ends]), 1), acknowledged_s
+    )
     return Written(
-        at_s=np.maximum(starts.at_s[kept] - began_s, 0), bytes=np.maximum(np.diff(np.r_[0, ends]), 1),
-        acknowledged_s=acknowledged_s, held_share=float(starts.held_s[kept].sum()) / lasted_s,
+        at_s=at_s, bytes=sizes, acknowledged_s=acknowledged_s, held_share=float(starts.held_s[kept].sum()) / lasted_s,
         alone_share=starts.alone_share,
     )  # fmt: skip
+
+
+def _divided(at_s: Array, sizes: Array, acknowledged_s: Array) -> tuple[Array, Array, Array]:
+    """What a clock wrote while data before it was not sent yet looks like one write with that data.
+
+    What comes so beside data that is not acknowledged has an infinite time of acknowledgement.
+    """
+    if len(at_s) <= _WRITES_MIN:
+        return at_s, sizes, acknowledged_s
+    unit = float(np.median(np.sort(sizes)[: (len(sizes) + 2) // 3]))
+    count = np.maximum(np.rint(sizes / unit), 1)
+    each_s = np.diff(at_s) / count[:-1]
+    period_s = float(np.median(each_s))
+    in_step = np.abs(sizes / unit / count - 1) <= _OF_ONE_SIZE
+    in_step[:-1] &= np.abs(each_s / period_s - 1) <= _IN_STEP
+    if sizes[in_step].sum() < _DIVIDED_LEAST * sizes.sum():
+        return at_s, sizes, acknowledged_s
+    parts = np.where(in_step, count, 1).astype(int)
+    number = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    ends = np.rint(np.repeat(sizes / parts, parts) * (number + 1)).astype(np.int64)
+    begins = np.where(number, np.r_[0, ends[:-1]], 0)
+    all_before_s = np.where(number, np.inf, np.repeat(acknowledged_s, parts))
+    return np.repeat(at_s, parts) + number * period_s, ends - begins, all_before_s
 
 
 def _wakes_s(connection: ObservedConnection) -> float:
@@ -250,7 +281,7 @@ def sources(observation: Observation, members: Sequence[int]) -> list[tuple[Sour
 
 def _alternatives(observation: Observation, place: int) -> tuple[Source, ...]:
     """Connections of different sizes that end together were stopped, and so was one that the end of the capture cut
-    off; each other one had so much to send.
+    off, or one that sent whole blocks; each other one had so much to send.
     """
     connection = observation.connections[place]
     held = written(connection, observation.first_ns)
@@ -268,7 +299,8 @@ def _alternatives(observation: Observation, place: int) -> tuple[Source, ...]:
         for j, (other_lasted, other_end, other_sent) in enumerate(spans)
         if j != place
     )
-    return (by_time(connection),) if stopped or _cut_off(observation, connection) else (by_bytes(connection),)
+    stopped = stopped or _sent_blocks(observation, connection) or _cut_off(observation, connection)
+    return (by_time(connection),) if stopped else (by_bytes(connection),)
 
 
 def taken_as(kind: str, connection: ObservedConnection, first_ns: int) -> Source | None:
@@ -277,6 +309,16 @@ def taken_as(kind: str, connection: ObservedConnection, first_ns: int) -> Source
         return by_bytes(connection) if kind == "bytes" else by_time(connection)
     held = written(connection, first_ns)
     return held.source(kind) if held is not None and held.decides else None
+
+
+def _sent_blocks(observation: Observation, connection: ObservedConnection) -> bool:
+    """Whether it sent whole blocks until it was stopped. A round size is not one where others' sizes are not."""
+
+    def blocks(c: ObservedConnection) -> int:
+        count, rest = divmod(c.facts.bytes, _BLOCK_BYTES)
+        return 0 if rest or count < _BLOCKS_LEAST else count
+
+    return bool(blocks(connection)) and any(blocks(c) % _ROUND_BLOCKS for c in observation.connections)
 
 
 def _cut_off(observation: Observation, connection: ObservedConnection) -> bool:

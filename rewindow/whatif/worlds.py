@@ -39,6 +39,12 @@ class Ran:
         """0 where a connection sent nothing."""
         return np.nan_to_num(self.metrics["goodput_bps"], nan=0.0)
 
+    @classmethod
+    def of_all(cls, parts: Sequence[Ran]) -> Ran:
+        """The runs of all parts, one after the other."""
+        metrics = {name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics}
+        return cls(metrics, np.concatenate([part.bytes for part in parts]))
+
     def logs(self, name: str) -> Array:
         """Of a metric; NaN where a run has no value."""
         return np.array([np.nan if np.isnan(v) else errors.log(name, v) for v in self.metrics[name]])
@@ -90,7 +96,8 @@ def _unchanged(best: Fit, network: Network, seed: int, kept: Kept, absent: int |
     """The row of the run in which all that are there have their recorded algorithms."""
     key = (tuple(c.id for c in best.connections), network, seed, absent)
     if key not in kept:
-        kept[key] = np.array(_row(outcomes(_simulated(best, network, seed, _algorithms(best), absent))))
+        made = _simulated(best, network, seed, _algorithms(best), absent)
+        kept[key] = np.array(_row(outcomes(made, len(best.connections) - (absent is not None))))
     return kept[key]
 
 
@@ -102,21 +109,23 @@ def simulated_worlds(
     changed_network: Callable[[Network], Network],
     seed: int,
     kept: Kept,
+    begins: float,
     ends: float,
 ) -> Work[Worlds]:
     """place: of the connection that is asked about. changes: algorithms by the connection's id; others keep theirs.
-    ends: the part of the whole work that this is.
+    begins, ends: its part of the whole work.
     """
     other = _algorithms(best) | {str(c): choice for c, choice in changes.items()}
 
     def both(i: int) -> Array:
         network = best.networks[i % len(best.networks)]
         before = _unchanged(best, network, seed + i, kept)
-        after = _simulated(best, changed_network(network), seed + i, other, None)
-        over_time = flights.simulated(after, best.connections, place, best.first_ns)
-        return np.array([*before, *_row(outcomes(after)), *over_time])
+        then = changed_network(network)
+        after = _simulated(best, then, seed + i, other, None)
+        over_time = flights.simulated(after, best.connections, place, best.first_ns, then.before_s)
+        return np.array([*before, *_row(outcomes(after, len(best.connections))), *over_time])
 
-    rows = yield Batch(runs, both, 0.0, ends)
+    rows = yield Batch(runs, both, begins, ends)
     subflows = [len(c.subflows) for c in best.connections]
     width = sum(subflows) + len(subflows) * len(METRICS)
     return Worlds(

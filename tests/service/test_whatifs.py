@@ -199,6 +199,7 @@ def test_the_worker_takes_every_setting_that_the_api_takes() -> None:
         ("queue_packets", "queue", {"1": 1, 1000000: 1e6}),
         ("ecn_packets", "ecn", {"1": 1, "1000000": 1e6}),
         ("loss", "loss", {"0": 0, 0.5: 0.5, "50%": 0.5, "0.01": 0.01, 1e-7: 1e-7}),
+        ("jitter_s", "jitter", {"0": 0, "2ms": 0.002, 0.5: 0.5, 1: 1.0}),
     ):
         for given, value in values.items():
             made = of({f"path2.{key}": given})
