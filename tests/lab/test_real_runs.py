@@ -1,7 +1,7 @@
 """Runs on this machine's kernel, as root. They fail where the kernel lacks what the lab needs.
 
 The links are so slow that a busy machine does not make a run invalid: what may be late is the time of one packet.
-TCP starts after MPTCP's second subflow has joined. Behind TCP's queue the join could last until all data has gone the other way.
+TCP starts after MPTCP's second subflow has joined: behind TCP's queue the join could last until MPTCP has sent all.
 """
 
 from __future__ import annotations
