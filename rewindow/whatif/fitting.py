@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,8 @@ _NATS = 10.0
 truth is known, the worse hypothesis was now and then the better one by as much and more."""
 _LIKELY = 0.1
 """The least weight of a hypothesis that stays in."""
+_ROUNDED = 1e-9
+"""A sum of weights may be off by less."""
 
 
 class TooManyConnections(Exception):
@@ -497,3 +501,9 @@ def weights(fits: Sequence[Fit]) -> list[float]:
     odds = np.exp([(f.log_evidence - fits[0].log_evidence) / _NATS for f in fits])
     odds[odds < _LIKELY * odds.sum()] = 0.0
     return [float(w) for w in odds / odds.sum()]
+
+
+def runs_of(fits: Sequence[Fit], runs: int) -> list[int]:
+    """How many of the runs each hypothesis has; the best one has some. fits: the best one first."""
+    ends = [ceil(end - _ROUNDED) for end in np.cumsum(weights(fits)) * runs]
+    return [end - begin for begin, end in pairwise([0, *ends])]

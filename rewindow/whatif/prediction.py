@@ -15,7 +15,7 @@ from rewindow.errors import BadOption
 from rewindow.whatif import errors, flights
 from rewindow.whatif.batches import Report, Work, completed
 from rewindow.whatif.errors import HIGH, LOW, METRICS
-from rewindow.whatif.fitting import Fit, may_be_any, weights
+from rewindow.whatif.fitting import Fit, may_be_any, runs_of, weights
 from rewindow.whatif.flights import Flights
 from rewindow.whatif.network import MTU_MIN_BYTES, Network, mtu_bytes
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
@@ -342,14 +342,13 @@ def predicting(
 
     parts: list[tuple[int, Worlds]] = []
     done = 0.0
-    for f, weight in zip(fits, weights(fits), strict=True):
-        own_runs = round(weight * runs)
+    for f, own_runs in zip(fits, runs_of(fits, runs), strict=True):
         if not own_runs:
             continue
         at = f.place(connection)
         changes = {c.id: algorithm for c in f.connections if everyone or c.id == connection}
         change = partial(changed, connection=at, settings=wanted)
-        ends = done + share * weight
+        ends = done + share * (own_runs / runs)
         parts.append((at, (yield from simulated_worlds(f, at, changes, own_runs, change, seed, kept, done, ends))))
         done = ends
     worlds = parts[0][1]

@@ -22,7 +22,7 @@ from rewindow.whatif import Observation, Prediction, WhatIf, answers, fit, obser
 from rewindow.whatif.batches import Work
 from rewindow.whatif.errors import level
 from rewindow.whatif.estimates import estimate
-from rewindow.whatif.fitting import Fit, Parameter, regressed, weights
+from rewindow.whatif.fitting import Fit, Parameter, regressed, runs_of, weights
 from rewindow.whatif.flights import sampled
 from rewindow.whatif.groups import Grouping, components, groupings, likeness
 from rewindow.whatif.network import Bottleneck, Network
@@ -636,6 +636,19 @@ def test_the_world_without_a_connection_is_simulated_once_for_all_algorithms(
     alone = WhatIf(replace(whole, connections=whole.connections[:1])).ask(0, Choice("cubic"), runs=6)
     assert alone.neighbours == ()
     assert len(made) == 12
+
+
+@pytest.mark.parametrize("runs", [1, 2, 10, 48])
+@pytest.mark.parametrize("worse_by", [[], [0.0], [5.0, 6.0], [10.0, 40.0], [0.0, 0.0, 0.0, 0.0]])
+def test_hypotheses_share_all_runs_and_the_best_one_has_some(whatif: WhatIf, worse_by: list[float], runs: int) -> None:
+    found = whatif.fits(0)
+    assert not isinstance(found, str)
+    fits = [found[0], *(replace(found[0], log_evidence=found[0].log_evidence - nats) for nats in worse_by)]
+    shared = runs_of(fits, runs)
+    assert sum(shared) == runs
+    assert shared[0] >= 1
+    assert shared == pytest.approx([w * runs for w in weights(fits)], abs=1)
+    assert predict(fits, 0, Choice("newreno"), runs=runs).runs == runs
 
 
 def test_hypotheses_that_the_capture_does_not_tell_apart_stay_in(whatif: WhatIf) -> None:
