@@ -34,9 +34,11 @@ struct rw_link_settings {
 	uint64_t rate_bps; /* 0: not limited */
 	uint64_t delay_ns;
 	uint64_t jitter_ns; /* mean of an exponential distribution; packets keep their order */
-	uint64_t
-	    stall_q32; /* with this share of packets the link stalls for so long (mean of an exponential distribution): */
-	uint64_t stall_ns; /* the packet and those behind it wait, as for a host whose processor is busy */
+	/*
+	 * With this share of packets the link stalls, for so long (mean of an exponential distribution): the packet and those behind it
+	 * wait, as for a host whose processor is busy.
+	 */
+	uint64_t stall_q32, stall_ns;
 	uint64_t loss_q32;
 	struct rw_burst_loss burst; /* used where good_to_bad or loss_good is not 0 */
 	uint64_t reorder_q32; /* this share of packets takes reorder_ns more, and others overtake them */

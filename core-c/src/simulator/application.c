@@ -11,8 +11,10 @@
 #define SEGMENT_ROOM 2304 /* what the tuning of the send buffer counts for a segment */
 /* Linux gives one subflow so much data at a time. */
 #define BURST_BYTES 65428
-/* MPTCP keeps what is written in pieces of this size, until all of a piece is acknowledged. Measured: the first write that finds an empty */
-/* buffer of 46 kB leaves two of them. */
+/*
+ * MPTCP keeps what is written in pieces of this size, until all of a piece is acknowledged. Measured: the first write that finds an
+ * empty buffer of 46 kB leaves two of them.
+ */
 #define PIECE_BYTES 32728
 
 enum { STALE_TIMEOUTS = 4 };

@@ -58,8 +58,10 @@ struct rw_receiver {
 	uint32_t acked; /* `next` in the last ACK */
 	uint32_t right; /* the right edge of the window that was offered; it never moves left */
 	struct rw_receive_window *window;
-	/* What it offers, at most: it grows with each of its own segments, up to what the connection's buffer allows. Measured: while it grows, */
-	/* each segment is acknowledged at once; a subflow that carries little needs long for that. */
+	/*
+	 * What it offers, at most: it grows with each of its own segments, up to what the connection's buffer allows. Measured: while it
+	 * grows, each segment is acknowledged at once; a subflow that carries little needs long for that.
+	 */
 	uint64_t threshold;
 	/* Ranges beyond `next`, in sequence order. */
 	struct rw_range *held;

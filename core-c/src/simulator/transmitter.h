@@ -55,8 +55,8 @@ struct rw_transmitter {
 	uint64_t segments; /* new ones, that left */
 	uint32_t together_q8; /* how many new segments left at once, on the mean of the last ones */
 	/* The pace of a rate-based controller */
-	uint8_t paces,
-	    drained; /* drained: less than a segment of the data has not left (draft-ietf-ccwg-bbr, C.app_limited) */
+	uint8_t paces;
+	uint8_t drained; /* less than a segment of the data has not left (draft-ietf-ccwg-bbr, C.app_limited) */
 	int64_t began_ns;       /* the handshake was over */
 	int64_t next_burst_ns;  /* the pace lets nothing go before */
 	int64_t release_ns;     /* something waits for that: it leaves then; or RW_NEVER */
