@@ -48,14 +48,18 @@ Suffix = Annotated[
 ]
 Most = Annotated[int | None, Query(ge=1, le=2**31 - 1, description="The most rows; without it, all.")]
 _TEXT: dict[str, Any] = {"type": "string"}
+FILE: dict[str, Any] = {
+    "description": "The file, all pages of the list in one.",
+    "content": {
+        MEDIA_TYPES["csv"]: {"schema": _TEXT},
+        MEDIA_TYPES["jsonl"]: {"schema": _TEXT},
+        MEDIA_TYPES["parquet"]: {"schema": {**_TEXT, "format": "binary"}},
+    },
+}
+"""The answer, as OpenAPI describes it."""
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The file, all pages of the list in one.",
-        "content": {
-            MEDIA_TYPES["csv"]: {"schema": _TEXT},
-            MEDIA_TYPES["jsonl"]: {"schema": _TEXT},
-            MEDIA_TYPES["parquet"]: {"schema": {**_TEXT, "format": "binary"}},
-        },
+        **FILE,
         "headers": {
             "Rewindow-Addresses": {
                 "description": "Of the captures that the rows are from: kept, replaced (by others, which have common"
@@ -195,7 +199,7 @@ class _Parquet:
     def __init__(self, columns: Sequence[Column], about: dict[str, Any]) -> None:
         self._columns = columns
         self._schema = pa.schema([(c.name, c.kind) for c in columns], metadata={"rewindow": json.dumps(about)})
-        self._out = _Written()
+        self._out = Written()
         self._writer = pq.ParquetWriter(self._out, self._schema, compression="zstd")
 
     def page(self, items: Sequence[Schema]) -> bytes:
@@ -209,7 +213,7 @@ class _Parquet:
         return self._out.taken()
 
 
-class _Written(io.RawIOBase):
+class Written(io.RawIOBase):
     """What was written since it was last taken; it counts on, as Parquet's footer names offsets."""
 
     def __init__(self) -> None:
@@ -267,6 +271,13 @@ async def _addresses(session: AsyncSession, caller: Caller, captures: Filters | 
     return "some-replaced" if len(found) == 2 else next(iter(found), "kept")
 
 
+def about(table: str, selected_by: str, addresses: str | None) -> dict[str, Any]:
+    """What a Parquet file says of itself. selected_by: a query string. addresses: kept, replaced, some-replaced; None:
+    it has none."""
+    made_at = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"table": table, "made_at": made_at, "filters": selected_by, "addresses": addresses}
+
+
 async def export(
     session: AsyncSession,
     caller: Caller,
@@ -281,13 +292,7 @@ async def export(
     addresses = None if captures is None else await _addresses(session, caller, captures)
     first = await more(session, None, min(PAGE, most or PAGE))
     await audit.note(session, caller, "export", None, table.name, what=suffix, filters=table.filters[:2000])
-    about = {
-        "table": table.name,
-        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "filters": table.filters,
-        "addresses": addresses,
-    }
-    writer = await run_in_threadpool(_WRITERS[suffix], table.columns, about)
+    writer = await run_in_threadpool(_WRITERS[suffix], table.columns, about(table.name, table.filters, addresses))
     name = table.name if addresses in (None, "kept") else f"{table.name}.other-addresses"
     return StreamingResponse(
         _written(writer, first, more, most),

@@ -1,17 +1,21 @@
-"""The rows of a series as they are: pages of a table, and CSV."""
+"""The rows of a series as they are: pages of a table, and files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pydantic_core
 
 from api.connections.series import Groups
+from api.exports import Written
 
 Places = npt.NDArray[np.int64]
 
@@ -49,15 +53,17 @@ class Table:
                 return self._read(found[:limit]), int(found[limit])
         return self._read(found), None
 
-    def csv(self, wanted: Wanted) -> Iterator[bytes]:
-        """The text of all of them, with a header, in parts. Times are nanoseconds since 1970."""
-        header = True
+    def file(self, suffix: str, wanted: Wanted, about: Mapping[str, Any]) -> Iterator[bytes]:
+        """The rows as csv, jsonl or parquet, in parts, of which each has at most 65536 rows. about: what is said of a
+        Parquet file in its metadata."""
+        return _FILES[suffix](self._batches(wanted), about)
+
+    def _batches(self, wanted: Wanted) -> Iterator[pa.Table]:
+        """At least one, which may be empty."""
+        yield self._read(np.zeros(0, np.int64))
         for places in self._places(wanted, 0):
             for begin in range(0, len(places), _AT_ONCE):
-                yield _csv(self._read(places[begin : begin + _AT_ONCE]), header)
-                header = False
-        if header:
-            yield _csv(self._read(np.zeros(0, np.int64)), header)
+                yield self._read(places[begin : begin + _AT_ONCE])
 
     def _places(self, wanted: Wanted, first: int) -> Iterator[Places]:
         """Those of the rows, for each row group."""
@@ -109,20 +115,47 @@ class _Rows:
         return table.take(pa.array(places - self.starts[first]))
 
 
-def _csv(table: pa.Table, header: bool) -> bytes:
-    out = pa.BufferOutputStream()
-    plain = pa.table({n: c.cast(pa.string()) if pa.types.is_dictionary(c.type) else c for n, c in _columns(table)})
-    options = pyarrow.csv.WriteOptions(include_header=header, quoting_style="needed")
-    pyarrow.csv.write_csv(plain, out, options)
-    return bytes(out.getvalue())
+def _as_csv(batches: Iterator[pa.Table], about: Mapping[str, Any]) -> Iterator[bytes]:
+    """Times are nanoseconds since 1970. An infinite threshold is one that is not set."""
+    for place, table in enumerate(batches):
+        out = pa.BufferOutputStream()
+        plain = pa.table({n: c.cast(pa.string()) if pa.types.is_dictionary(c.type) else c for n, c in _columns(table)})
+        options = pyarrow.csv.WriteOptions(include_header=place == 0, quoting_style="needed")
+        pyarrow.csv.write_csv(plain, out, options)
+        yield bytes(out.getvalue())
+
+
+def _as_json_lines(batches: Iterator[pa.Table], about: Mapping[str, Any]) -> Iterator[bytes]:
+    for table in batches:
+        rows = zip(*_shown(table), strict=True)
+        yield b"".join(
+            pydantic_core.to_json(dict(zip(table.column_names, row, strict=True))) + b"\n" for row in rows
+        )
+
+
+def _as_parquet(batches: Iterator[pa.Table], about: Mapping[str, Any]) -> Iterator[bytes]:
+    out = Written()
+    schema = next(batches).schema.with_metadata({"rewindow": json.dumps(about)})
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+        for table in batches:
+            writer.write_table(table.cast(schema))
+            yield out.taken()
+    yield out.taken()
+
+
+_FILES: dict[str, Callable[[Iterator[pa.Table], Mapping[str, Any]], Iterator[bytes]]] = {
+    "csv": _as_csv,
+    "jsonl": _as_json_lines,
+    "parquet": _as_parquet,
+}
 
 
 def _columns(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
     return zip(table.column_names, table.columns, strict=True)
 
 
-def as_json(columns: Sequence[str], table: pa.Table, following: int | None) -> bytes:
-    """The answer as `AcksOut` describes it. JSON has no infinity: a threshold that is not set is null."""
+def _shown(table: pa.Table) -> list[list[Any]]:
+    """The values of each column, as JSON has them: times are text, and a threshold that is not set is null."""
     shown = []
     for name, column in _columns(table):
         values = column.to_pylist()
@@ -131,10 +164,15 @@ def as_json(columns: Sequence[str], table: pa.Table, following: int | None) -> b
         elif pa.types.is_floating(column.type):
             values = [v if np.isfinite(v) else None for v in values]
         shown.append(values)
+    return shown
+
+
+def as_json(columns: Sequence[str], table: pa.Table, following: int | None) -> bytes:
+    """The answer as `AcksOut` describes it."""
     return pydantic_core.to_json(
         {
             "columns": columns,
-            "rows": list(zip(*shown, strict=True)),
+            "rows": list(zip(*_shown(table), strict=True)),
             "next_cursor": None if following is None else str(following),
         }
     )

@@ -273,19 +273,22 @@ async def get_ack_rows(
 
 
 @router.get(
-    "/{connection_id}/acks.csv",
-    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}, 410: _DELETED},
-    response_class=Response,
+    "/{connection_id}/acks.{suffix}",
+    responses={200: exports.FILE, 410: _DELETED},
+    response_class=StreamingResponse,
 )
-async def get_acks_csv(
+async def get_acks_file(
+    request: Request,
     caller: Reader,
     connection_id: uuid.UUID,
+    suffix: exports.Suffix,
     algorithms: Label = None,
     subflow: OfSubflow = None,
     from_ns: FromNs = None,
     to_ns: ToNs = None,
-) -> Response:
-    """The same rows as CSV, all of them. An infinite threshold is one that is not set."""
+) -> StreamingResponse:
+    """The same rows as a file, all of them; without parameters, every ACK with the windows of each finished replay. An
+    infinite threshold is one that is not set; JSON has null for it."""
     async with transaction() as session:
         labels = None if algorithms is None else _labels(algorithms)
         sources = await service.series_sources(session, caller, connection_id, labels)
@@ -293,15 +296,17 @@ async def get_acks_csv(
         raise NotFound("this connection has no series")
     async with transaction() as session:
         name = f"connection {sources.connection.number} of {sources.capture.filename}"
-        await audit.note(session, caller, "export", connection_id, name, what="acks.csv")
+        await audit.note(session, caller, "export", connection_id, name, what=f"acks.{suffix}")
     try:
         table = await run_in_threadpool(acks.Table, sources.acks_key, sources.connection.number, sources.replays)
     except FileNotFoundError as e:
         raise NotFound(_GONE) from e
+    about = exports.about("acks", request.url.query, None) | {"connection_id": str(connection_id)}
+    file = f"connection-{sources.connection.number}-acks.{suffix}"
     return StreamingResponse(
-        table.csv(acks.Wanted(from_ns, to_ns, subflow)),
-        media_type="text/csv",
-        headers={"Content-Disposition": f'attachment; filename="connection-{sources.connection.number}-acks.csv"'},
+        table.file(suffix, acks.Wanted(from_ns, to_ns, subflow), about),
+        media_type=exports.MEDIA_TYPES[suffix],
+        headers={"Content-Disposition": f'attachment; filename="{file}"'},
     )
 
 
@@ -368,31 +373,6 @@ def _labels(text: str) -> list[str]:
         else:
             current += c
     return [label for label in [*labels, current.strip()] if label]
-
-
-@router.get(
-    "/{connection_id}/acks.parquet",
-    responses={200: {"content": {"application/vnd.apache.parquet": {"schema": BINARY}}}, 410: _DELETED},
-    response_class=Response,
-)
-async def get_acks(caller: Reader, connection_id: uuid.UUID) -> Response:
-    """Every ACK of the connection: event columns, and the windows of each finished replay."""
-    async with transaction() as session:
-        sources = await service.series_sources(session, caller, connection_id, None)
-    if sources.acks_key is None or not sources.replays:
-        raise NotFound("this connection has no series")
-    async with transaction() as session:
-        name = f"connection {sources.connection.number} of {sources.capture.filename}"
-        await audit.note(session, caller, "export", connection_id, name, what="acks.parquet")
-    try:
-        body = await run_in_threadpool(series.parquet, sources.acks_key, sources.connection.number, sources.replays)
-    except FileNotFoundError as e:
-        raise NotFound(_GONE) from e
-    return Response(
-        body,
-        media_type="application/vnd.apache.parquet",
-        headers={"Content-Disposition": f'attachment; filename="connection-{sources.connection.number}.parquet"'},
-    )
 
 
 @router.post(

@@ -487,22 +487,3 @@ def as_arrow(series: Series) -> bytes:
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_table(table.cast(schema))
     return bytes(sink.getvalue())
-
-
-def parquet(acks_key: str, number: int, replays: Mapping[str, str | None]) -> bytes:
-    """Every row of one connection: the columns of events once, then the columns of each replay."""
-    base: pa.Table | None = None
-    for label, own_key in replays.items():
-        key = own_key or acks_key
-        names = [n for n in _open(key).schema_arrow.names if n != "connection"]
-        own = [n for n in names if n.startswith(f"{label}.")]
-        events = [n for n in names if "." not in n]
-        if base is None:
-            base = rows_of(key, number, events + own)
-        else:
-            table = rows_of(key, number, own)
-            for name in own:
-                base = base.append_column(name, table[name])
-    sink = pa.BufferOutputStream()
-    pq.write_table(base if base is not None else pa.table({}), sink, compression="zstd")
-    return bytes(sink.getvalue())

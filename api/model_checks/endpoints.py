@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, BackgroundTasks, Body, Query, Request, Response
+from fastapi import APIRouter, BackgroundTasks, Body, Path, Query, Request, Response
 from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
 
@@ -11,9 +12,10 @@ from api import audit, exports, wakeups
 from api.bodies import Route
 from api.errors import problem
 from api.events import STREAM, Events, streamed
-from api.model_checks import service
+from api.model_checks import service, tables
 from api.model_checks.schemas import ModelCheckDetail, ModelCheckIn, ModelCheckOut
 from api.pages import Cursor, Limit, Page
+from api.schemas import Schema
 from api.security import Reader, Session, Writer
 from store.models import CheckState, JobKind
 
@@ -114,6 +116,30 @@ async def export(
 async def get(session: Session, caller: Reader, check_id: uuid.UUID) -> ModelCheckDetail:
     """Verdict and counts; coverage and the counterexample as states, or a connection's first violation."""
     return await service.get(session, caller, check_id)
+
+
+_TABLES: dict[str, Callable[[ModelCheckDetail], tuple[Sequence[exports.Column], Sequence[Schema]]]] = {
+    "actions": tables.actions,
+    "counterexample": tables.counterexample,
+    "violation": tables.violation,
+}
+OfCheck = Annotated[
+    Literal["actions", "counterexample", "violation"],
+    Path(
+        description="actions: how often TLC took each; counterexample: its states, with a column for each variable;"
+        " violation: the variables before the first step that does not conform, allowed after it and found after it"
+    ),
+]
+
+
+@router.get("/{check_id}/{table}.{suffix}", responses={200: exports.FILE}, response_class=StreamingResponse)
+async def export_table(
+    session: Session, caller: Reader, check_id: uuid.UUID, table: OfCheck, suffix: exports.Suffix
+) -> StreamingResponse:
+    """What a check has found as a file. One that has no such table is answered with 404."""
+    columns, rows = _TABLES[table](await service.get(session, caller, check_id))
+    wanted = exports.Table(table, columns, f"check_id={check_id}")
+    return await exports.export(session, caller, suffix, wanted, None, exports.given(rows))
 
 
 @router.post("/{check_id}/cancel")

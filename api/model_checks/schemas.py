@@ -188,6 +188,24 @@ class StepRefused(Schema):
     """refused, differs, start, broken, or untimely: a decision that is not due, or a step that skips a due one."""
 
 
+class ViolationRow(Schema):
+    """A variable of a state, of a file."""
+
+    state: Literal["before", "expected", "found"]
+    """Before the step, allowed after it, or found after it."""
+    alternative: int | None
+    """Of the states that the specification allows, from 0."""
+    of: str | None
+    """The subflow or set whose variable it is; null: the whole state's."""
+    variable: str
+    least: float | None
+    """Of a number; null where it is none, or not set. Windows are segments."""
+    most: float | None
+    """The same as least where one value only is allowed, or was found."""
+    text: str | None
+    """Of what is no number."""
+
+
 class ModelCheckDetail(ModelCheckOut):
     first_violation: StepRefused | None
     coverage: list[Covered] | None

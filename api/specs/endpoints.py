@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
 from sqlalchemy import select
 
+from api import exports
+from api.errors import NotFound
 from api.model_checks.schemas import ModelCheckOut, Verdict
 from api.model_checks.service import latest
 from api.schemas import Schema
@@ -68,6 +72,12 @@ class SpecOut(Schema):
     """Algorithms whose steps on a connection it describes: POST /v1/model-checks with `connection` checks them."""
 
 
+class ConfigurationRow(ConfigurationOut):
+    """Of a file."""
+
+    spec: str
+
+
 class Specs(Schema):
     specs: list[SpecOut]
 
@@ -97,3 +107,26 @@ async def get(session: Session, caller: Reader) -> Specs:
             for r in rows
         ]
     )
+
+
+_COLUMNS = exports.columns_of(ConfigurationRow)
+
+
+@router.get("/configurations.{suffix}", responses={200: exports.FILE}, response_class=StreamingResponse)
+async def export_configurations(
+    session: Session,
+    caller: Reader,
+    suffix: exports.Suffix,
+    spec: Annotated[str | None, Query(max_length=80, description="Only those of this one; without it, all.")] = None,
+) -> StreamingResponse:
+    """The configurations of specifications as a file, with pinned results and last verdicts."""
+    rows = [
+        ConfigurationRow(spec=found.name, **configuration.model_dump())
+        for found in (await get(session, caller)).specs
+        if spec in (None, found.name)
+        for configuration in found.configurations
+    ]
+    if spec is not None and not rows:
+        raise NotFound(f"there is no specification {spec!r}; GET /v1/specs lists them")
+    table = exports.Table("configurations", _COLUMNS, "" if spec is None else f"spec={spec}")
+    return await exports.export(session, caller, suffix, table, None, exports.given(rows))

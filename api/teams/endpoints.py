@@ -16,6 +16,7 @@ from api.teams.schemas import (
     AuditEventOut,
     AuditFilters,
     DueOut,
+    DueRow,
     MemberChange,
     MemberIn,
     MemberOut,
@@ -30,6 +31,7 @@ from api.teams.schemas import (
     UsageOut,
 )
 from store.models import DAYS_MAX
+from store.retention import KINDS
 
 router = APIRouter(prefix="/v1/teams", tags=["teams"], route_class=Route)
 
@@ -98,6 +100,27 @@ async def retention_due(
     _own(caller, team_id)
     wanted = RetentionWanted(raw_days=raw_days, series_days=series_days, metrics_days=metrics_days)
     return await retention.due(session, caller, retention.checked(wanted))
+
+
+_DUE_COLUMNS = exports.columns_of(DueRow)
+
+
+@router.get("/{team_id}/retention/due.{suffix}", responses={200: exports.FILE}, response_class=StreamingResponse)
+async def export_retention_due(
+    request: Request,
+    session: Session,
+    caller: Reader,
+    team_id: uuid.UUID,
+    suffix: exports.Suffix,
+    raw_days: _ForSoLong = None,
+    series_days: _ForSoLong = None,
+    metrics_days: _ForSoLong = None,
+) -> StreamingResponse:
+    """What would be deleted now if the team decided so, as a file: a row for each kind."""
+    found = await retention_due(session, caller, team_id, raw_days, series_days, metrics_days)
+    rows = [DueRow(kind=kind, **getattr(found, kind).model_dump()) for kind in KINDS]
+    table = exports.Table("due", _DUE_COLUMNS, request.url.query)
+    return await exports.export(session, caller, suffix, table, None, exports.given(rows))
 
 
 @router.get("/{team_id}/members")

@@ -117,6 +117,13 @@ class DueOut(Schema):
     """Whole captures, their stored copies and series included."""
 
 
+class DueRow(DueOfKind):
+    """Of a file."""
+
+    kind: Literal["raw", "series", "metrics"]
+    """Stored copies of captures that stay, series of captures that stay, or whole captures."""
+
+
 class RetentionOut(Schema):
     """For how long the team keeps what, and what is due. The sweeper deletes it within minutes."""
 

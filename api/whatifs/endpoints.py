@@ -6,15 +6,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, BackgroundTasks, Body, Response
 from fastapi.openapi.models import Example
 from fastapi.responses import StreamingResponse
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import audit, wakeups
+from api import audit, exports, wakeups
 from api.bodies import Route
+from api.connections import service as connections
 from api.errors import problem
 from api.events import STREAM, Events, streamed
+from api.filters import Filters
 from api.pages import Cursor, Limit, Page
 from api.security import Reader, Session, Writer
 from api.whatifs import service
-from api.whatifs.schemas import WhatIfIn, WhatIfOut
+from api.whatifs.schemas import PredictedRow, WhatIfIn, WhatIfOut, predicted_rows
 from store.models import JobKind
 
 router = APIRouter(prefix="/v1", tags=["what-ifs"], route_class=Route)
@@ -66,6 +69,29 @@ async def find(
 ) -> Page[WhatIfOut]:
     """The connection's what-ifs, newest first."""
     return await service.find(session, caller, connection_id, cursor, limit)
+
+
+_COLUMNS = exports.columns_of(PredictedRow)
+_AT_ONCE = 50
+"""What-ifs, of which each has some rows."""
+
+
+@router.get(
+    "/connections/{connection_id}/whatifs.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse
+)
+async def export(
+    session: Session, caller: Reader, connection_id: uuid.UUID, suffix: exports.Suffix
+) -> StreamingResponse:
+    """The connection's what-ifs as a file, newest first: a row for each metric of each connection that was simulated."""
+    found = await connections.load(session, caller, connection_id)
+
+    async def more(session: AsyncSession, cursor: str | None, size: int) -> Page[PredictedRow]:
+        page = await service.find(session, caller, connection_id, cursor, min(size, _AT_ONCE))
+        rows = [row for whatif in page.items for row in predicted_rows(whatif)]
+        return Page(items=rows, next_cursor=page.next_cursor)
+
+    table = exports.Table("whatifs", _COLUMNS, f"connection_id={connection_id}")
+    return await exports.export(session, caller, suffix, table, Filters(capture_id=found.capture.id), more)
 
 
 @router.get("/whatifs/{whatif_id}")

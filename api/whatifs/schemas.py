@@ -154,3 +154,52 @@ class WhatIfOut(Schema):
     """From 0 to 1, of the fit and of the simulation."""
     result: PredictionOut | None
     """Null until it is done."""
+
+
+class PredictedRow(Schema):
+    """A metric of a what-if, of a file; one without a metric where there is none yet, or nothing can be said."""
+
+    id: uuid.UUID
+    connection: int
+    """Its number in the capture: that of the connection that is asked about, or of one beside it."""
+    label: str
+    """The algorithm's name, and its options where they are not the defaults."""
+    settings: dict[str, str]
+    everyone: bool
+    state: State
+    verdict: Literal["ok", "cannot_say"] | None
+    reason: str | None
+    metric: str | None
+    recorded: float | None
+    """What the capture shows."""
+    simulated: SpreadOut | None
+    """The recorded algorithm on the fitted path; not told of a connection beside the one that is asked about."""
+    predicted: SpreadOut | None
+    change: SpreadOut | None
+    """Against the recorded algorithm on the same networks: a ratio less 1; of retransmitted packets a difference."""
+
+
+def predicted_rows(whatif: WhatIfOut) -> list[PredictedRow]:
+    """A row for each metric of the connection that is asked about, then those of the ones beside it."""
+    told = {name: getattr(whatif, name) for name in ("id", "label", "settings", "everyone", "state")}
+    result = whatif.result
+    told |= {"verdict": result and result.verdict, "reason": result and result.reason}
+    nothing = dict.fromkeys(("metric", "recorded", "simulated", "predicted", "change"))
+    if result is None or not result.recorded:
+        return [PredictedRow(**told, **nothing, connection=whatif.connection_number)]
+    rows = []
+    for of in (result, *result.neighbours):
+        for metric, recorded in of.recorded.items():
+            simulated = result.calibration.get(metric) if of is result else None
+            rows.append(
+                PredictedRow(
+                    **told,
+                    connection=of.id,
+                    metric=metric,
+                    recorded=recorded,
+                    simulated=simulated.simulated if isinstance(simulated, CalibratedOut) else None,
+                    predicted=of.predicted.get(metric),
+                    change=of.change.get(metric),
+                )
+            )
+    return rows

@@ -235,8 +235,6 @@ export const api = {
     ask("get", "/v1/connections/{connection_id}/sequence", { path: { connection_id }, query }),
   acks: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/acks", "get">) =>
     ask("get", "/v1/connections/{connection_id}/acks", { path: { connection_id }, query }),
-  acksFile: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/acks.csv", "get">) =>
-    address("/v1/connections/{connection_id}/acks.csv", { connection_id }, query as object),
   notes: (connection_id: string) => ask("get", "/v1/connections/{connection_id}/notes", { path: { connection_id } }),
   addNote: (connection_id: string, note: schemas.NoteIn) =>
     ask("post", "/v1/connections/{connection_id}/notes", { path: { connection_id }, body: note }),

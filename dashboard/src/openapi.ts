@@ -455,7 +455,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/connections/{connection_id}/acks.csv": {
+    "/v1/connections/{connection_id}/acks.{suffix}": {
         parameters: {
             query?: never;
             header?: never;
@@ -463,10 +463,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Acks Csv
-         * @description The same rows as CSV, all of them. An infinite threshold is one that is not set.
+         * Get Acks File
+         * @description The same rows as a file, all of them; without parameters, every ACK with the windows of each finished replay. An
+         *     infinite threshold is one that is not set; JSON has null for it.
          */
-        get: operations["get_acks_csv_v1_connections__connection_id__acks_csv_get"];
+        get: operations["get_acks_file_v1_connections__connection_id__acks__suffix__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -538,26 +539,6 @@ export interface paths {
          *     those that could not be read are read again.
          */
         post: operations["post_segments_v1_connections__connection_id__segments_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/connections/{connection_id}/acks.parquet": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Acks
-         * @description Every ACK of the connection: event columns, and the windows of each finished replay.
-         */
-        get: operations["get_acks_v1_connections__connection_id__acks_parquet_get"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -750,6 +731,26 @@ export interface paths {
          *     of the connection; the verdict `cannot_say` is a result, too.
          */
         post: operations["post_v1_connections__connection_id__whatifs_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/whatifs.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export
+         * @description The connection's what-ifs as a file, newest first: a row for each metric of each connection that was simulated.
+         */
+        get: operations["export_v1_connections__connection_id__whatifs__suffix__get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1233,6 +1234,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/specs/configurations.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Configurations
+         * @description The configurations of specifications as a file, with pinned results and last verdicts.
+         */
+        get: operations["export_configurations_v1_specs_configurations__suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/model-checks": {
         parameters: {
             query?: never;
@@ -1304,6 +1325,26 @@ export interface paths {
          * @description Deletes a check and its result; a check that runs is ended first.
          */
         delete: operations["delete_v1_model_checks__check_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/model-checks/{check_id}/{table}.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Table
+         * @description What a check has found as a file. One that has no such table is answered with 404.
+         */
+        get: operations["export_table_v1_model_checks__check_id___table___suffix__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1524,6 +1565,26 @@ export interface paths {
          * @description What would be deleted now if the team decided so. Nothing is changed.
          */
         get: operations["retention_due_v1_teams__team_id__retention_due_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{team_id}/retention/due.{suffix}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Retention Due
+         * @description What would be deleted now if the team decided so, as a file: a row for each kind.
+         */
+        get: operations["export_retention_due_v1_teams__team_id__retention_due__suffix__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -11073,7 +11134,7 @@ export interface operations {
             };
         };
     };
-    get_acks_csv_v1_connections__connection_id__acks_csv_get: {
+    get_acks_file_v1_connections__connection_id__acks__suffix__get: {
         parameters: {
             query?: {
                 /** @description labels of replays, split by ; */
@@ -11089,18 +11150,22 @@ export interface operations {
             path: {
                 /** @description Id of the connection. */
                 connection_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The file, all pages of the list in one. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description No token, or one that is unknown, expired or revoked. */
@@ -11661,101 +11726,6 @@ export interface operations {
                 };
             };
             /** @description The team sends too many requests, or has too many jobs that wait or run. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
-            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
-            /** @description Any other problem (RFC 9457) */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
-        };
-    };
-    get_acks_v1_connections__connection_id__acks_parquet_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Id of the connection. */
-                connection_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/vnd.apache.parquet": string;
-                };
-            };
-            /** @description No token, or one that is unknown, expired or revoked. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
-            /** @description The token lacks the scope that this needs. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
-            /** @description The team has none of this id. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
-            /** @description Retention has deleted the series; a replay of the connection makes its own anew. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
-            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
-            /** @description The team sends too many requests; Retry-After says when to ask again. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13175,6 +13145,98 @@ export interface operations {
                 };
             };
             /** @description The team sends too many requests, or has too many jobs that wait or run. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_v1_connections__connection_id__whatifs__suffix__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the connection. */
+                connection_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    /** @description Of the captures that the rows are from: kept, replaced (by others, which have common prefixes where the addresses had them), or some-replaced. */
+                    "Rewindow-Addresses"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -15924,6 +15986,97 @@ export interface operations {
             };
         };
     };
+    export_configurations_v1_specs_configurations__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description Only those of this one; without it, all. */
+                spec?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
     find_v1_model_checks_get: {
         parameters: {
             query?: {
@@ -16362,6 +16515,98 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_table_v1_model_checks__check_id___table___suffix__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the model check. */
+                check_id: string;
+                /** @description actions: how often TLC took each; counterexample: its states, with a column for each variable; violation: the variables before the first step that does not conform, allowed after it and found after it */
+                table: "actions" | "counterexample" | "violation";
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {
@@ -17728,6 +17973,103 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    export_retention_due_v1_teams__team_id__retention_due__suffix__get: {
+        parameters: {
+            query?: {
+                /** @description Days; left out: for ever. */
+                raw_days?: number | null;
+                /** @description Days; left out: for ever. */
+                series_days?: number | null;
+                /** @description Days; left out: for ever. */
+                metrics_days?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the team. */
+                team_id: string;
+                /** @description csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet */
+                suffix: "csv" | "jsonl" | "parquet";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, all pages of the list in one. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/jsonl": string;
+                    "application/vnd.apache.parquet": string;
+                };
             };
             /** @description No token, or one that is unknown, expired or revoked. */
             401: {

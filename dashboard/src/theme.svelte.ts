@@ -12,6 +12,7 @@ function apply() {
   theme.dark = theme.choice === "dark" || (theme.choice === "system" && prefersDark.matches);
   document.documentElement.style.colorScheme = theme.choice === "system" ? "light dark" : theme.choice;
   document.documentElement.dataset.colours = theme.dark ? "dark" : "light";
+  document.documentElement.classList.toggle("dark-mode", theme.dark); // Swagger UI's name for it
 }
 
 export function choose(choice: Choice) {

@@ -32,7 +32,8 @@ from deploy.run import CHECKOUT, Services, stop_process, wait_for
 from rewindow.cli import DONE, FAILED, main
 from rewindow.client import resuming, uploads
 from rewindow.client.service import Service
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, make_token
+from tests.packets import Trace
 
 REQUEST_S = 2.0
 
@@ -440,3 +441,50 @@ def test_the_command_goes_on_with_a_large_capture(
     capture = ask(api, f"/v1/captures/{told}", **bearer(token))[1]
     found = (capture["sha256"], capture["filename"], capture["tags"])
     assert found == (hashlib.sha256(content).hexdigest(), "large.pcap", {"site": "a"})
+
+
+LARGE_BYTES = 256 << 20
+LARGE_NEEDS_BYTES = 100 << 20
+"""Of memory, beside what the process has without an upload: parts of the copy that are on their way to the store."""
+
+
+def large(seed: int) -> bytes:
+    """A capture whose packet, which comes again and again, is as large as it can be."""
+    trace = Trace()
+    trace.packet(0.0, True, 1, 1, payload=60_000)
+    time_ns, header, length = trace.records[0]
+    trace.records[0] = (time_ns, header + random.Random(seed).randbytes(60_000), length)
+    once = trace.bytes()
+    head, record = once[:24], once[24:]
+    return head + record * (LARGE_BYTES // len(record))
+
+
+def memory_bytes(process: int, name: str) -> int:
+    """VmRSS: memory that it has; VmHWM: the most that it had since `forget_peak`."""
+    status = Path(f"/proc/{process}/status").read_text()
+    found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
+    assert found
+    return int(found[1]) << 10
+
+
+def forget_peak(process: int) -> None:
+    Path(f"/proc/{process}/clear_refs").write_text("5")
+
+
+@pytest.mark.parametrize("payload", ["kept", "cut"])
+def test_memory_does_not_grow_with_an_upload(api: Services, payload: str) -> None:
+    """Of one request, and of a resumable one."""
+    owner = make_token(["read", "write"], payload=payload)
+    ask(api, "/v1/captures", {}, **bearer(owner))  # refused, but what an upload needs is loaded
+    before = {process: memory_bytes(process, "VmRSS") for process in serving(api)}
+    for process in before:
+        forget_peak(process)
+    plain = urllib.request.Request(f"{api.address}/v1/captures", large(1), bearer(owner), method="POST")
+    with urllib.request.urlopen(plain) as answer:
+        assert answer.status == 202
+    resumable = tus(api, owner).uploader(file_stream=io.BytesIO(large(2)), chunk_size=LARGE_BYTES * 2 // 3)
+    resumable.upload()
+    capture = ask(api, urllib.parse.urlsplit(resumable.url).path, **bearer(owner))[1]["capture"]
+    assert (capture["bytes"] > LARGE_BYTES * 0.99) == (payload == "kept")
+    needed = {process: memory_bytes(process, "VmHWM") - rss for process, rss in before.items()}
+    assert max(needed.values()) < LARGE_NEEDS_BYTES, needed

@@ -218,7 +218,7 @@ def test_the_time_sequence_graph(page: Page) -> None:
     expect(table.locator("td").first).not_to_have_text(f"{before:.9f}")
     assert float(table.locator("td").first.inner_text()) > before
     with page.expect_download() as rows_saved:
-        page.get_by_test_id("acks-csv").click()
+        page.get_by_role("group", name="ACKs of this period as a file").get_by_test_id("file-csv").click()
     shown = list(csv.DictReader(rows_saved.value.path().read_text().splitlines()))
     assert len(shown) > 100
     assert {r["subflow"] for r in shown} == {"0"}

@@ -29,7 +29,9 @@ RULES = {
 }
 """Of axe-core. In the dark only colours differ."""
 FILES = {
-    "connection-page": {"subflows"},
+    "connection-page": {"subflows", "what-ifs"},
+    "sequence-page": {"ACKs of this period"},
+    "model-check-page": {"counterexample", "actions"},
     "capture-page": {"connections", "subflows of the connections", "who shared with whom"},
     "team-page": {"questions"},
     "connections-page": {"connections", "subflows of the connections"},
@@ -37,7 +39,8 @@ FILES = {
     "captures-page": {"captures"},
     "settings-page": {"members", "tokens", "log"},
     "alerts-page": {"alerts", "messages"},
-    "specifications-page": {"checks"},
+    "specifications-page": {"checks", "configurations of Windows"},
+    "retention-page": {"what is deleted now"},
 }
 """What each page offers as files. Tests of other modules hold the pages of settings and alerts."""
 BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -264,6 +267,10 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     page.goto(f"{stack.address}/model-checks")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
     hold(page, "no-page", "No such page")
+    page.goto(f"{stack.address}/docs")
+    page.locator("#operations-captures-upload_v1_captures_post").click()
+    expect(page.get_by_role("button", name="Try it out")).to_be_visible()
+    hold(page, "docs-page", "The API")
 
 
 @pytest.mark.parametrize("width", [1280, 400])

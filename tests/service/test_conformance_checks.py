@@ -21,6 +21,7 @@ from rewindow import cli
 from rewindow.conformance import checks, step_logs
 from tests.conftest import CAPTURES, FOLLOWED
 from tests.service.test_api import PCAP, SAMPLE, analysed, assert_problem, mptcp, upload  # noqa: F401
+from tests.service.test_exports import assert_alike, json_of
 from tests.service.test_jobs import UNHURRIED, state, waiting_for
 from tests.service.test_model_checks import URL, job_of
 
@@ -113,6 +114,19 @@ def test_the_first_violation_is_what_the_command_tells(
     (allowed,) = first["expected"]
     low, high = {s["path"]: s for s in allowed["subflows"]}[first["path"]]["cwnd"]
     assert low <= own["cwnd"] - 1 <= high
+    table = f"{URL}/{asked['id']}/violation"
+    rows = json_of(client, f"{table}.jsonl")
+    assert_alike(client, table, "", rows)
+    of_window = (f"subflow {first['path']}", "cwnd")
+    windows = {r["state"]: (r["least"], r["most"]) for r in rows if (r["of"], r["variable"]) == of_window}
+    assert windows == {
+        "before": ({s["path"]: s for s in first["before"]["subflows"]}[first["path"]]["cwnd"],) * 2,
+        "expected": (low, high),
+        "found": (own["cwnd"],) * 2,
+    }
+    coupled = [r for r in rows if r["variable"] == "coupled"]
+    assert {r["text"] for r in coupled} <= {"true", "false"}
+    assert len(coupled) == 3 * len(first["found"]["subflows"])
 
 
 def test_a_detector_that_does_not_conform(
@@ -151,6 +165,12 @@ def test_a_detector_that_does_not_conform(
     assert done["first_violation"]["why"] == "differs"
     assert [s["set"] for s in done["first_violation"]["expected"][0]["subflows"]] == [1, 1]
     assert [s["set"] for s in done["first_violation"]["found"]["subflows"]] == [1, 0]
+    rows = json_of(client, f"{URL}/{asked['id']}/violation.jsonl")
+    sets = [(r["state"], r["of"], r["least"]) for r in rows if r["variable"] == "set" and r["state"] != "before"]
+    assert sets == [
+        ("expected", "subflow 0", 1.0), ("expected", "subflow 1", 1.0),
+        ("found", "subflow 0", 1.0), ("found", "subflow 1", 0.0),
+    ]  # fmt: skip
 
 
 def test_what_can_be_asked_for_is_what_the_library_knows(client: TestClient) -> None:

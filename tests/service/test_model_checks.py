@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 from deploy.run import READY_S, wait_for
 from tests.conftest import SPECS, make_token
 from tests.service.test_api import assert_problem
-from tests.service.test_exports import assert_alike, csv_of
+from tests.service.test_exports import assert_alike, csv_of, json_of
 from tests.service.test_jobs import age, in_transaction, state
 
 Run = Callable[[], None]
@@ -75,6 +75,20 @@ def test_a_counterexample_is_states(client: TestClient, run_jobs: Run) -> None:
     }  # fmt: skip
     assert second["action"] == last["action"] == "Ack"
     assert sorted(last["state"]["cwnd"].values()) == [1, 5]
+    table = f"{URL}/{asked['id']}/counterexample"
+    rows = assert_alike(client, table, "", [s | s["state"] for s in found["counterexample"]])
+    assert list(rows[0]) == ["number", "action", "cwnd", "back_to"]
+    assert json_of(client, f"{table}.jsonl") == found["counterexample"]
+    assert_alike(client, f"{URL}/{asked['id']}/actions", "", found["coverage"])
+    assert_problem(client.get(f"{URL}/{asked['id']}/violation.csv"), 404, "this check has no violation")
+
+
+def test_a_check_that_holds_has_no_counterexample_as_a_file(client: TestClient, run_jobs: Run) -> None:
+    asked = ask(client)
+    assert_problem(client.get(f"{URL}/{asked['id']}/actions.csv"), 404, "until it ends")
+    run_jobs()
+    assert_alike(client, f"{URL}/{asked['id']}/actions", "", client.get(f"{URL}/{asked['id']}").json()["coverage"])
+    assert_problem(client.get(f"{URL}/{asked['id']}/counterexample.parquet"), 404, "no counterexample")
 
 
 def test_other_constants_are_another_check(client: TestClient, run_jobs: Run) -> None:
@@ -303,8 +317,13 @@ def test_specs_with_last_verdicts(client: TestClient, run_jobs: Run) -> None:
     assert (asprinted["last"]["id"], asprinted["last"]["verdict"]) == (asked["id"], "violated")
     ask(client, configuration="asprinted", constants={"Limit": 3})
     run_jobs()
-    last = client.get("/v1/specs").json()["specs"][-1]["configurations"][1]["last"]
+    specs = client.get("/v1/specs").json()["specs"]
+    last = specs[-1]["configurations"][1]["last"]
     assert (last["verdict"], last["constants"]["Limit"], last["as_pinned"]) == ("holds", 3, None)
+    rows = [{"spec": s["name"]} | c for s in specs for c in s["configurations"]]
+    assert_alike(client, "/v1/specs/configurations", "", rows)
+    assert_alike(client, "/v1/specs/configurations", "?spec=Windows", rows[-2:])
+    assert_problem(client.get("/v1/specs/configurations.csv?spec=None"), 404, "no specification 'None'")
 
 
 def test_pages_and_filters(client: TestClient) -> None:

@@ -23,6 +23,7 @@ from store.retention import Due, Policy
 from store.settings import settings
 from tests.service.conftest import Client
 from tests.service.test_api import PCAP, SAMPLE, Run, assert_problem, mptcp, upload
+from tests.service.test_exports import assert_alike
 from tests.service.test_members import team_url, token_of
 from worker import retention
 from worker.collector import collect_once, remove_deleted
@@ -37,8 +38,12 @@ def keep(client: TestClient, **days: int) -> dict[str, Any]:
 
 
 def due(client: TestClient, **days: int) -> dict[str, Any]:
-    answer = client.get(f"{team_url(client)}/retention/due", params=days)
+    """As the page has it, and as files have it."""
+    address = f"{team_url(client)}/retention/due"
+    answer = client.get(address, params=days)
     assert answer.status_code == 200, answer.text
+    query = "&".join(f"{name}={n}" for name, n in days.items())
+    assert_alike(client, address, f"?{query}", [{"kind": k} | v for k, v in answer.json().items()])
     return dict(answer.json())
 
 

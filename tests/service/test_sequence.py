@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,7 +131,7 @@ def test_segments_that_could_not_be_read_are_read_again(
 
 
 def test_the_rows_behind_the_chart(analysed: dict[str, Any], client: TestClient, run_jobs: Run) -> None:
-    """Pages and CSV have the rows of the Parquet file, those of a replay in an object of its own among them."""
+    """Pages and files have the same rows, those of a replay in an object of its own among them."""
     connection = mptcp(client, analysed)["id"]
     url = f"/v1/connections/{connection}"
     client.post(f"{url}/replays", json={"algorithm": "tccc", "options": {"L": 2}})
@@ -163,9 +164,20 @@ def test_the_rows_behind_the_chart(analysed: dict[str, Any], client: TestClient,
     assert list(lines[0]) == names
     assert [int(line["time_ns"]) for line in lines] == chosen["time_ns"].to_pylist()
     assert [float(line["tccc(L=2).cwnd"]) for line in lines] == chosen["tccc(L=2).cwnd"].to_pylist()
+    lines = [json.loads(line) for line in client.get(f"{url}/acks.jsonl", params=query).text.splitlines()]
+    assert lines == [dict(zip(names, row, strict=True)) for row in rows]
+    answer = client.get(f"{url}/acks.parquet", params=query)
+    assert "attachment" in answer.headers["content-disposition"]
+    table = pq.read_table(io.BytesIO(answer.content))
+    assert table.replace_schema_metadata() == chosen.select(names).replace_schema_metadata()
+    about = json.loads(table.schema.metadata[b"rewindow"])
+    assert (about["connection_id"], about["addresses"]) == (connection, None)
+
     nothing = client.get(f"{url}/acks", params={"from": 0, "to": 1}).json()
     assert (nothing["rows"], nothing["next_cursor"]) == ([], None)
     assert client.get(f"{url}/acks.csv?from=0&to=1").text.count("\n") == 1
+    assert client.get(f"{url}/acks.jsonl?from=0&to=1").text == ""
+    assert pq.read_table(io.BytesIO(client.get(f"{url}/acks.parquet?from=0&to=1").content)).num_rows == 0
 
 
 ROWS = 400_000

@@ -15,6 +15,7 @@ from sqlalchemy import create_engine, func, select, text, update
 
 from deploy.run import Services
 from tests.service.test_api import SAMPLE, Run, assert_problem, mptcp, upload
+from tests.service.test_exports import assert_alike
 from tests.service.test_jobs import alembic, in_transaction, new_database
 
 SHORT_BYTES = 20_000
@@ -56,6 +57,27 @@ def fail(whatif: dict[str, Any]) -> None:
     in_transaction(jobs.fail, taken, "it took too long")
 
 
+def simulated(whatif: dict[str, Any]) -> list[dict[str, Any]]:
+    """The connection that is asked about, and those beside it."""
+    return [whatif["result"], *whatif["result"]["neighbours"]]
+
+
+def row_of(whatif: dict[str, Any], connection: dict[str, Any], metric: str) -> dict[str, Any]:
+    result = whatif["result"]
+    calibrated = result["calibration"].get(metric) if connection is result else None
+    return {
+        **{name: whatif[name] for name in ("id", "label", "settings", "everyone", "state")},
+        "verdict": result["verdict"],
+        "reason": result["reason"],
+        "connection": connection["id"],
+        "metric": metric,
+        "recorded": connection["recorded"][metric],
+        "simulated": calibrated and calibrated["simulated"],
+        "predicted": connection["predicted"].get(metric),
+        "change": connection["change"].get(metric),
+    }
+
+
 def test_a_what_if_from_request_to_prediction(client: TestClient, run_jobs: Run) -> None:
     capture = upload(client)
     run_jobs()
@@ -86,6 +108,9 @@ def test_a_what_if_from_request_to_prediction(client: TestClient, run_jobs: Run)
     listed = client.get(f"/v1/connections/{connection['id']}/whatifs").json()["items"]
     assert [w["everyone"] for w in listed] == [True, False], "newest first"
     assert listed[1] == whatif
+    told = [row_of(w, c, metric) for w in listed for c in simulated(w) for metric in c["recorded"]]
+    assert_alike(client, f"/v1/connections/{connection['id']}/whatifs", "", told)
+    assert {(t["connection"], t["metric"]) for t in told} >= {(n, "goodput_bps") for n in (0, 1)}
     (event,) = client.get(f"/v1/whatifs/{asked['id']}/events").text.split("\n\n")[:-1]
     assert json.loads(event.split("data: ")[1]) == {n: whatif[n] for n in ("state", "stage", "progress", "error")}
 
