@@ -173,6 +173,89 @@ def test_the_chart_by_keys_and_as_a_file(page: Page) -> None:
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
+def test_the_chart_by_every_key_and_by_hand(page: Page) -> None:
+    """Each of those that the line below the chart names."""
+    chart, pad = page.get_by_test_id("chart"), page.get_by_role("application")
+    page.mouse.move(5, 5)
+    pad.focus()
+    page.keyboard.press("0")
+    expect(chart).to_have_attribute("data-from", "0")
+
+    def view() -> list[float]:
+        return [float(chart.get_attribute(f"data-{end}") or 0) for end in ("from", "to")]
+
+    def expect_view(*parts: float) -> None:
+        """As parts of the whole; the browser draws a moment later."""
+        expected = pytest.approx([part * whole for part in parts], abs=0.005 * whole)
+        wait_for(f"{parts} of the whole", lambda: view() == expected)
+
+    def top() -> float | None:
+        found = parse_qs(page.evaluate("location.search.slice(1)")).get("top")
+        return float(found[0]) if found else None
+
+    _, whole = view()
+    for key, parts in {"w": (0.15, 0.85), "a": (0.08, 0.78), "d": (0.15, 0.85), "s": (0, 1)}.items():
+        page.keyboard.press(key)
+        expect_view(*parts)
+    page.keyboard.press("ArrowUp")
+    wait_for("the values", lambda: top() is not None)
+    nearer = top()
+    assert nearer is not None
+    page.keyboard.press("ArrowDown")
+    wait_for("the values", lambda: top() == pytest.approx(1.25 * nearer, rel=0.01))
+    page.keyboard.press("w")
+    expect_view(0.15, 0.85)
+    page.keyboard.press("0")
+    expect_view(0, 1)
+    assert top() is None
+
+    page.get_by_test_id("detail").scroll_into_view_if_needed()  # a mouse reaches what is in the window
+    box = pad.bounding_box()
+    assert box is not None
+    left, right = 62, 10
+    wide = box["width"] - left - right
+
+    def at(part: float, y: float = 150) -> tuple[float, float]:
+        assert box is not None
+        return box["x"] + left + part * wide, box["y"] + y
+
+    def drag(begin: tuple[float, float], end: tuple[float, float]) -> None:
+        page.mouse.move(*begin)
+        page.mouse.down()
+        page.mouse.move(*end, steps=5)
+        page.mouse.up()
+
+    page.mouse.move(*at(0.25))
+    page.mouse.wheel(0, -462)  # 1.0015 ** -462 is a half
+    expect_view(0.125, 0.625)
+    page.mouse.wheel(0.2 * wide, 0)
+    expect_view(0.225, 0.725)
+    page.keyboard.down("Shift")
+    drag(at(0.3), at(0.5))
+    page.keyboard.up("Shift")
+    expect_view(0.125, 0.625)
+    page.mouse.dblclick(*at(0.5))
+    expect_view(0, 1)
+    strip = box["height"] - 20
+    drag(at(0.2, strip), at(0.6, strip))
+    expect_view(0.2, 0.6)
+    page.mouse.click(*at(0.7, strip))
+    expect_view(0.5, 0.9)
+    page.mouse.dblclick(*at(0.5))
+    drag((box["x"] + 20, box["y"] + 200), (box["x"] + 20, box["y"] + 100))
+    wait_for("the values", lambda: top() is not None)
+    page.mouse.dblclick(*at(0.5))
+    expect_view(0, 1)
+    assert top() is None
+
+    page.get_by_test_id("log").focus()
+    page.mouse.move(*at(0.5))
+    page.mouse.wheel(0, 10)
+    page.mouse.wheel(0, -10)
+    expect_view(0, 1)  # the page scrolls as long as nobody works with the chart
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
 def test_the_time_sequence_graph(page: Page) -> None:
     """Its segments are read when the graph is opened; its period and keys are those of the windows."""
     page.get_by_test_id("graph-sequence").click()
