@@ -20,7 +20,7 @@ from pathlib import Path
 import rewindow
 from bench import bbr_states, bottlenecks, controllers, kernel_sets, lockstep, names
 from rewindow import Choice
-from rewindow.findings.senders import CANDIDATE_OPTIONS, RARE_CANDIDATES
+from rewindow.findings.senders import CANDIDATE_OPTIONS, COUPLED_CANDIDATES, RARE_CANDIDATES
 from rewindow.replays.replay import Result
 
 DOCUMENT = Path(__file__).parent.parent / "docs/validation.md"
@@ -122,6 +122,7 @@ def compare(folder: Path) -> Iterator[Judged]:
     with rewindow.open(next(folder.glob("capture.pcap*"))) as capture:
         result = capture.replay([Choice(name, dict(options)) for name, options in REPLAYED.items()])
     subflows = {(s.src, s.sport): s for c in result.connections for s in c.subflows}
+    coupled = {(s.src, s.sport) for c in result.connections if c.kind == "mptcp" for s in c.subflows}
     truth, ran = truth_rows(folder / "truth.csv.gz"), names.ran(folder)
     scores = {label: {k: score(v, truth[k]) for k, v in our_rows(result, label).items() if k in truth}
               for label in REPLAYED}  # fmt: skip
@@ -129,7 +130,13 @@ def compare(folder: Path) -> Iterator[Judged]:
         found = {label: scores[label][key] for label in REPLAYED if key in scores[label]}
         if found:
             told = s.sender_algorithm
-            named = names.Named(told.name, told.candidates, s.fast_retransmits + s.timeouts, s.verdict == "good")
+            within_one = {
+                label: its.within_one / its.rows
+                for label, its in found.items()
+                if its.rows and (key in coupled or label not in COUPLED_CANDIDATES)
+            }
+            losses = s.fast_retransmits + s.timeouts
+            named = names.Named(told.name, told.candidates, losses, s.verdict == "good", within_one)
             label = told.name if told.name in found else max(found, key=lambda k: found[k].exact)
             yield Judged(
                 folder.name, f"{key[0]}:{key[1]}", s.send_times, "windows" not in s.unreliable, named, ran.get(key),
