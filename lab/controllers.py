@@ -79,8 +79,9 @@ class Steps:
     def __init__(self, scenario: Scenario) -> None:
         self._stopping = threading.Event()
         self._errors: list[Exception] = []
-        self._found: dict[str, list[tracing.Record]] = {c.kernel_name: [] for c in of_scenario(scenario)}
-        self._threads = [threading.Thread(target=self._read, args=(c,), daemon=True) for c in of_scenario(scenario)]
+        self._controllers = of_scenario(scenario)
+        self._found: dict[str, list[tracing.Record]] = {c.kernel_name: [] for c in self._controllers}
+        self._threads = [threading.Thread(target=self._read, args=(c,), daemon=True) for c in self._controllers]
         for thread in self._threads:
             thread.start()
 
@@ -91,10 +92,13 @@ class Steps:
             self._errors.append(e)
 
     def stop(self) -> None:
-        """Ends the recording. Raises RunInvalid when a step found no room."""
+        """Ends the recording. Raises RunInvalid when a step found no room, or the kernel went on without a controller."""
         self.kill()
         if self._errors:
             raise RunInvalid(str(self._errors[0]))
+        for controller in self._controllers:
+            if missed := loaded.status(controller).counts.missed:
+                raise RunInvalid(f"{missed} events did not reach {controller.kernel_name}")
 
     def kill(self) -> None:
         self._stopping.set()

@@ -352,26 +352,26 @@ static __always_inline __u64 ssthresh_q16(__u32 segments)
 
 /*
  * A kernel may go on without the program that it called, and then takes for its result what was on the stack: the return address of
- * the function before, whose low half is beyond every window (docs/kernel.md). The event is missed, and what the controller has stays.
+ * the function before, whose low half is beyond every window (docs/kernel.md). With such a threshold proportional rate reduction makes a
+ * window that is nobody's, too. The event is missed, and what the controller has stays.
  */
-static __always_inline __u32 returned(__u32 kernels, __u32 ours)
-{
-	if (kernels <= SSTHRESH_INFINITE || kernels == ours)
-		return kernels;
-	COUNT(missed);
-	return ours;
-}
+enum { CWND_MAX = RW_CWND_MAX_Q16 >> 16 };
+
+static __always_inline int is_nobodys(__u32 kernels, __u32 most, __u32 ours) { return kernels > most && kernels != ours; }
 
 /* What the kernel did to the window since the last callback. A fraction stays where it left the whole segments as they were. */
 static __always_inline void pull(struct tcp_sock *tp, struct shared *s, __u32 path)
 {
 	struct rw_path *p = &s->c.path[path];
 	struct subflow *f = &s->subflow[path];
-	__u32 cwnd = returned(tp->snd_cwnd, f->cwnd), ssthresh = returned(tp->snd_ssthresh, f->ssthresh);
-	if (cwnd != tp->snd_cwnd)
-		tp->snd_cwnd = cwnd;
-	if (ssthresh != tp->snd_ssthresh)
-		tp->snd_ssthresh = ssthresh;
+	int no_ssthresh = is_nobodys(tp->snd_ssthresh, SSTHRESH_INFINITE, f->ssthresh);
+	if (no_ssthresh || is_nobodys(tp->snd_cwnd, CWND_MAX, f->cwnd)) {
+		COUNT(missed);
+		tp->snd_cwnd = f->cwnd;
+		if (no_ssthresh)
+			tp->snd_ssthresh = f->ssthresh;
+	}
+	__u32 cwnd = tp->snd_cwnd, ssthresh = tp->snd_ssthresh;
 	if (cwnd == f->cwnd && ssthresh == f->ssthresh)
 		return;
 	if (cwnd != f->cwnd)
