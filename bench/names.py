@@ -45,8 +45,9 @@ class Named:
     within_one: Mapping[str, float]
 
     def is_distinguishable(self, algorithm: str) -> bool:
-        """Whether the windows of all other algorithms are elsewhere, and there are enough losses to tell. DCTCP does not
-        count beside NewReno, which it is without marks."""
+        """Whether the windows of all other algorithms are elsewhere, and there are enough losses to tell.
+
+        DCTCP does not count beside NewReno, which it is without marks."""
         alike = {name for name, share in self.within_one.items() if share >= ALIKE_MIN}
         return self.losses >= LOSSES_MIN and alike <= {algorithm, "dctcp" if algorithm == "newreno" else algorithm}
 
@@ -111,9 +112,7 @@ def matrix(title: str, found: Sequence[tuple[Ran, Named]]) -> list[str]:
         among = sum(algorithm in n.candidates for n in lossy)
         counts = " | ".join(str(cells[head] or "") for head in heads)
         named, distinguishable = _named([(algorithm, n) for n in of])
-        lines.append(
-            f"| {algorithm} | {len(of)} | {counts} | {len(lossy)} | {among} | {distinguishable} | {named} |"
-        )
+        lines.append(f"| {algorithm} | {len(of)} | {counts} | {len(lossy)} | {among} | {distinguishable} | {named} |")
     return lines
 
 

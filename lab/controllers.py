@@ -92,7 +92,7 @@ class Steps:
             self._errors.append(e)
 
     def stop(self) -> None:
-        """Ends the recording. Raises RunInvalid when a step found no room, or the kernel went on without a controller."""
+        """Ends the recording. Raises RunInvalid when a step found no room, or an event did not reach a controller."""
         self.kill()
         if self._errors:
             raise RunInvalid(str(self._errors[0]))

@@ -128,9 +128,7 @@ def _as_csv(batches: Iterator[pa.Table], about: Mapping[str, Any]) -> Iterator[b
 def _as_json_lines(batches: Iterator[pa.Table], about: Mapping[str, Any]) -> Iterator[bytes]:
     for table in batches:
         rows = zip(*_shown(table), strict=True)
-        yield b"".join(
-            pydantic_core.to_json(dict(zip(table.column_names, row, strict=True))) + b"\n" for row in rows
-        )
+        yield b"".join(pydantic_core.to_json(dict(zip(table.column_names, row, strict=True))) + b"\n" for row in rows)
 
 
 def _as_parquet(batches: Iterator[pa.Table], about: Mapping[str, Any]) -> Iterator[bytes]:

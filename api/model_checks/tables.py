@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import pyarrow as pa
 import pydantic_core
@@ -21,6 +22,7 @@ from api.model_checks.schemas import (
     ViolationRow,
 )
 
+_When = Literal["before", "expected", "found"]
 _State = ControllerState | DetectorState | Allowed | DetectorAllowed
 _ACTIONS = exports.columns_of(Covered)
 _VIOLATION = exports.columns_of(ViolationRow)
@@ -59,7 +61,7 @@ def _violation_rows(refused: StepRefused) -> Iterator[ViolationRow]:
     yield from _rows(refused.found, "found", None)
 
 
-def _rows(state: _State, name: str, alternative: int | None) -> Iterator[ViolationRow]:
+def _rows(state: _State, name: _When, alternative: int | None) -> Iterator[ViolationRow]:
     for variable, value in state:
         if variable in ("subflows", "sets"):
             for part in value:
@@ -70,7 +72,7 @@ def _rows(state: _State, name: str, alternative: int | None) -> Iterator[Violati
             yield _row(name, alternative, None, variable, value)
 
 
-def _row(state: str, alternative: int | None, of: str | None, variable: str, value: object) -> ViolationRow:
+def _row(state: _When, alternative: int | None, of: str | None, variable: str, value: object) -> ViolationRow:
     least = most = None
     if isinstance(value, tuple):
         least, most = value

@@ -82,7 +82,7 @@ _AT_ONCE = 50
 async def export(
     session: Session, caller: Reader, connection_id: uuid.UUID, suffix: exports.Suffix
 ) -> StreamingResponse:
-    """The connection's what-ifs as a file, newest first: a row for each metric of each connection that was simulated."""
+    """The connection's what-ifs as a file, newest first: a row for each metric of each simulated connection."""
     found = await connections.load(session, caller, connection_id)
 
     async def more(session: AsyncSession, cursor: str | None, size: int) -> Page[PredictedRow]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -181,25 +181,38 @@ class PredictedRow(Schema):
 
 def predicted_rows(whatif: WhatIfOut) -> list[PredictedRow]:
     """A row for each metric of the connection that is asked about, then those of the ones beside it."""
-    told = {name: getattr(whatif, name) for name in ("id", "label", "settings", "everyone", "state")}
     result = whatif.result
-    told |= {"verdict": result and result.verdict, "reason": result and result.reason}
-    nothing = dict.fromkeys(("metric", "recorded", "simulated", "predicted", "change"))
+
+    def row(connection: int, **told: Any) -> PredictedRow:
+        return PredictedRow(
+            id=whatif.id,
+            connection=connection,
+            label=whatif.label,
+            settings=whatif.settings,
+            everyone=whatif.everyone,
+            state=whatif.state,
+            verdict=result.verdict if result else None,
+            reason=result.reason if result else None,
+            **{"metric": None, "recorded": None, "simulated": None, "predicted": None, "change": None, **told},
+        )
+
     if result is None or not result.recorded:
-        return [PredictedRow(**told, **nothing, connection=whatif.connection_number)]
-    rows = []
-    for of in (result, *result.neighbours):
-        for metric, recorded in of.recorded.items():
-            simulated = result.calibration.get(metric) if of is result else None
-            rows.append(
-                PredictedRow(
-                    **told,
-                    connection=of.id,
-                    metric=metric,
-                    recorded=recorded,
-                    simulated=simulated.simulated if isinstance(simulated, CalibratedOut) else None,
-                    predicted=of.predicted.get(metric),
-                    change=of.change.get(metric),
-                )
-            )
-    return rows
+        return [row(whatif.connection_number)]
+    simulated: list[PredictionOut | NeighbourOut] = [result, *result.neighbours]
+    return [
+        row(
+            of.id,
+            metric=metric,
+            recorded=recorded,
+            simulated=_simulated(result, metric) if of is result else None,
+            predicted=of.predicted.get(metric),
+            change=of.change.get(metric),
+        )
+        for of in simulated
+        for metric, recorded in of.recorded.items()
+    ]
+
+
+def _simulated(result: PredictionOut, metric: str) -> SpreadOut | None:
+    found = result.calibration.get(metric)
+    return found.simulated if isinstance(found, CalibratedOut) else None

@@ -746,7 +746,7 @@ export interface paths {
         };
         /**
          * Export
-         * @description The connection's what-ifs as a file, newest first: a row for each metric of each connection that was simulated.
+         * @description The connection's what-ifs as a file, newest first: a row for each metric of each simulated connection.
          */
         get: operations["export_v1_connections__connection_id__whatifs__suffix__get"];
         put?: never;

@@ -357,7 +357,10 @@ static __always_inline __u64 ssthresh_q16(__u32 segments)
  */
 enum { CWND_MAX = RW_CWND_MAX_Q16 >> 16 };
 
-static __always_inline int is_nobodys(__u32 kernels, __u32 most, __u32 ours) { return kernels > most && kernels != ours; }
+static __always_inline int is_nobodys(__u32 kernels, __u32 most, __u32 ours)
+{
+	return kernels > most && kernels != ours;
+}
 
 /* What the kernel did to the window since the last callback. A fraction stays where it left the whole segments as they were. */
 static __always_inline void pull(struct tcp_sock *tp, struct shared *s, __u32 path)

@@ -214,7 +214,9 @@ def test_a_subflow_that_closes_while_another_processor_holds_the_connection_leav
 def test_a_threshold_that_no_program_returned_is_put_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the kernel skips the program: it takes the low half of an address, and makes a window of it."""
     text = toolchain.GLUE.read_text()
-    skipped = text.replace("return reduced ? reduced : tcp_reno_ssthresh(sk);", "tp->snd_cwnd = 62375959; return 0x81104110;")
+    skipped = text.replace(
+        "return reduced ? reduced : tcp_reno_ssthresh(sk);", "tp->snd_cwnd = 62375959; return 0x81104110;"
+    )
     assert skipped != text
     (tmp_path / "controller.bpf.c").write_text(skipped)
     (tmp_path / "linux.h").symlink_to(toolchain.GLUE.parent / "linux.h")
@@ -229,7 +231,10 @@ def test_a_threshold_that_no_program_returned_is_put_right(tmp_path: Path, monke
         subprocess.run(queue, shell=True, check=True)
         with connected(reno.kernel_name) as (sender, receiver):
             done = threading.Event()
-            with ThreadPoolExecutor(1) as pool, libbpf.Map.pinned(loaded.PINNED / reno.kernel_name / "tracing") as until:
+            with (
+                ThreadPoolExecutor(1) as pool,
+                libbpf.Map.pinned(loaded.PINNED / reno.kernel_name / "tracing") as until,
+            ):
                 steps = pool.submit(lambda: list(tracing.records(reno, 60, done)))
                 try:
                     wait_for(lambda: until.read(bytes(4), 8) != bytes(8))
