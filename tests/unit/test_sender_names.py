@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import rewindow
+from bench import names
 from rewindow.findings.senders import (
     CANDIDATE_OPTIONS,
     COUPLED_CANDIDATES,
@@ -210,3 +211,19 @@ def test_too_few_full_windows_have_no_candidates() -> None:
     few = {name: {**row, "full_rows": 29, "matched": 29, "near": 29} for name, row in ONLY_CSS.items()}
     [sender] = judged([few], True)
     assert (sender.name, sender.match, sender.candidates) == ("unknown", None, [])
+
+
+@pytest.mark.parametrize(
+    ("windows", "named", "missed"),
+    [
+        ({"lia": 1.0, "olia": 0.5}, "unknown", ["0 of 1 subflows are named that no other algorithm explains"]),
+        ({"lia": 1.0, "olia": 0.5}, "lia", []),
+        ({"lia": 1.0, "olia": 0.995}, "unknown", []),
+    ],
+)
+def test_a_sender_that_no_other_algorithm_explains_must_have_its_name(
+    windows: dict[str, float], named: str, missed: list[str]
+) -> None:
+    """`make validate`: shares of ACKs within one segment of the kernel's window."""
+    found = (names.Ran("lia", True), names.Named(named, ["lia", "olia"], 5, True, windows))
+    assert names.falls_short([found]) == missed
