@@ -724,7 +724,8 @@ const struct rw_control rw_control_bbr = {
     .deviations =
 	"gains in parts of 256; BtlBw is the windowed maximum of three samples. mode=kernel adds what Linux was "
 	"measured to do: room for ACKs in bulk, even windows, two segments more in a cycle's first phase, a pace that is a "
-	"hundredth slower.",
+	"hundredth slower, and a policer's rate in place of BtlBw where two intervals lose a fifth of what is sent at about "
+	"one rate.",
     .multipath = 0,
     .options = bbr_options,
     .words = bbr_words,
