@@ -20,6 +20,8 @@ from obstore.store import from_url
 from store.settings import settings
 
 CHUNK_BYTES = 8 << 20
+CHUNKS_AT_ONCE = 3
+"""On their way to the store: so many are in memory, for each object that is written."""
 PROBE_BYTES = 64 << 10
 """A disk that is full but for a few blocks is full."""
 
@@ -57,7 +59,7 @@ def put_file(key: str, file: IO[bytes]) -> int:
     """Stores a seekable file from its beginning. Returns its size in bytes."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    obstore.put(object_store(), key, file, chunk_size=CHUNK_BYTES)
+    obstore.put(object_store(), key, file, chunk_size=CHUNK_BYTES, max_concurrency=CHUNKS_AT_ONCE)
     return size
 
 

@@ -138,7 +138,13 @@ async def store(
         stream = _Counted(_kept(upload, redactor, keeps, filename), upload, caller.team_id, room)
         not_kept = None
         try:
-            await obstore.put_async(objects.object_store(), key, stream.chunks(), chunk_size=objects.CHUNK_BYTES)
+            await obstore.put_async(
+                objects.object_store(),
+                key,
+                stream.chunks(),
+                chunk_size=objects.CHUNK_BYTES,
+                max_concurrency=objects.CHUNKS_AT_ONCE,
+            )
         except NothingKept as e:
             not_kept = f"{e}; {_ONLY_FROM}"
         values = {

@@ -64,7 +64,7 @@ def processes(local: Path) -> dict[str, tuple[int, dict[str, str]]]:
         if folder.name.isdigit():
             try:
                 parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                command = (folder / "cmdline").read_bytes().decode().split("\0")
+                command = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
                 variables = (folder / "environ").read_bytes().decode().split("\0")
             except OSError:
                 continue
