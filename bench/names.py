@@ -35,19 +35,22 @@ class Ran:
 class Named:
     """What `analyze` says of a subflow. losses: how often it entered recovery, and its timeouts.
 
-    within_one: the share of ACKs at which the replay of each algorithm is within one segment of the kernel's window.
+    within_one: the share of ACKs at which the replay of each algorithm is within one segment of the kernel's window;
+    None: no kernel's window is known.
     """
 
     name: str
     candidates: Sequence[str]
     losses: int
     good: bool
-    within_one: Mapping[str, float]
+    within_one: Mapping[str, float] | None = None
 
     def is_distinguishable(self, algorithm: str) -> bool:
         """Whether the windows of all other algorithms are elsewhere, and there are enough losses to tell.
 
         DCTCP does not count beside NewReno, which it is without marks."""
+        if self.within_one is None:
+            return False
         alike = {name for name, share in self.within_one.items() if share >= ALIKE_MIN}
         return self.losses >= LOSSES_MIN and alike <= {algorithm, "dctcp" if algorithm == "newreno" else algorithm}
 
@@ -96,13 +99,10 @@ def matrix(title: str, found: Sequence[tuple[Ran, Named]]) -> list[str]:
     """A confusion matrix as Markdown lines."""
     names = sorted({named.name for _, named in found} - {"unknown"} | {truth.algorithm for truth, _ in found})
     heads = [*names, "unknown, with it among the candidates", "unknown, without"]
-    lines = [
-        f"{title}:",
-        "",
-        f"| ran | subflows | {' | '.join(heads)} | with {LOSSES_MIN} losses | among the candidates | of them"
-        " distinguishable | named |",
-    ]
-    lines.append("|---|" + "---:|" * (len(heads) + 5))
+    counted = ["subflows", *heads, f"with {LOSSES_MIN} losses", "among the candidates"]
+    if any(named.within_one is not None for _, named in found):
+        counted += ["of them distinguishable", "named"]
+    lines = [f"{title}:", "", f"| ran | {' | '.join(counted)} |", "|---|" + "---:|" * len(counted)]
     for algorithm in sorted({truth.algorithm for truth, _ in found}):
         of = [named for truth, named in found if truth.algorithm == algorithm]
         cells = Counter(
@@ -110,9 +110,9 @@ def matrix(title: str, found: Sequence[tuple[Ran, Named]]) -> list[str]:
         )
         lossy = [n for n in of if n.losses >= LOSSES_MIN]
         among = sum(algorithm in n.candidates for n in lossy)
-        counts = " | ".join(str(cells[head] or "") for head in heads)
         named, distinguishable = _named([(algorithm, n) for n in of])
-        lines.append(f"| {algorithm} | {len(of)} | {counts} | {len(lossy)} | {among} | {distinguishable} | {named} |")
+        row = [len(of), *(cells[head] or "" for head in heads), len(lossy), among, distinguishable, named]
+        lines.append(f"| {algorithm} | {' | '.join(map(str, row[: len(counted)]))} |")
     return lines
 
 

@@ -44,6 +44,12 @@ def missing(scenario: Scenario) -> str:
     return ""
 
 
+def refuse_loaded(chosen: toolchain.Controller) -> None:
+    """Raises LabFailed where somebody has loaded it, and may need it."""
+    if chosen in loaded.names_loaded():
+        raise LabFailed(f"{chosen.kernel_name} is loaded already: `rewindow-kernel unload {chosen.name}` takes it away")
+
+
 @contextlib.contextmanager
 def in_the_kernel(scenario: Scenario) -> Iterator[None]:
     """Loaded with their defaults, and unloaded afterwards. LabFailed where somebody has loaded one of them."""

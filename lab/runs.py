@@ -64,6 +64,7 @@ def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS,
             partial.mkdir()
             try:
                 for chosen in controllers.of_scenario(described.scenario):
+                    controllers.refuse_loaded(chosen)  # before it is noted as one to take away
                     left.controller(chosen.kernel_name)
                 with controllers.in_the_kernel(described.scenario):
                     result = _measure(described.scenario, seed, partial, left, queues)

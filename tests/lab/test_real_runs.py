@@ -21,7 +21,7 @@ import pytest
 import rewindow
 from bench import controllers
 from bench.validate import our_rows, score, truth_rows
-from kernel import loaded
+from kernel import loaded, toolchain
 from lab import machine, tracing
 from lab.programs import run
 
@@ -242,6 +242,23 @@ def test_a_controller_that_there_is_not_is_told(tmp_path: Path) -> None:
     scenario.write_text(SCENARIO.replace('"reno"', '"rw_nothing"'))
     done = subprocess.run([*PROGRAM, "run", str(scenario), "--output", str(tmp_path)], capture_output=True, text=True)
     assert (done.returncode, done.stderr.startswith("unknown algorithm 'rw_nothing'")) == (4, True)
+
+
+def test_a_controller_that_somebody_has_loaded_stays(tmp_path: Path) -> None:
+    scenario = tmp_path / "small.toml"
+    scenario.write_text(SCENARIO.replace('"reno"', '"rw_tccc"'))
+    tccc = toolchain.controller("tccc")
+    with machine.locked():
+        loaded.load(tccc, {})
+    try:
+        done = subprocess.run(
+            [*PROGRAM, "run", str(scenario), "--output", str(tmp_path)], capture_output=True, text=True, timeout=WAIT_S
+        )
+        assert done.returncode == 4
+        assert "rw_tccc is loaded already: `rewindow-kernel unload tccc` takes it away" in done.stderr
+        assert loaded.names_loaded() == [tccc]
+    finally:
+        loaded.unload(tccc)
 
 
 def under_way(scenario: Path, out: Path) -> tuple[subprocess.Popen[bytes], Path, list[int]]:
