@@ -18,8 +18,8 @@ from kernel import toolchain
 LOSSES_MIN, AMONG_MIN = 5, 0.95
 """The first goal: of the subflows with at least so many losses, the share whose algorithm is among the candidates."""
 ALIKE_MIN = 0.99
-"""The second goal: each of these subflows is named that no other algorithm explains, which is within one segment of the
-kernel's window at such a share of the ACKs."""
+"""The second goal: of these subflows, each that only one algorithm explains has its name. An algorithm explains a
+subflow if its window is within one segment of the kernel's at such a share of the ACKs."""
 _OF_LINUX = {"reno": "newreno", "cubic": "cubic", "bbr": "bbr"}
 
 
@@ -51,8 +51,10 @@ class Named:
         DCTCP does not count beside NewReno, which it is without marks."""
         if self.within_one is None:
             return False
-        alike = {name for name, share in self.within_one.items() if share >= ALIKE_MIN}
-        return self.losses >= LOSSES_MIN and alike <= {algorithm, "dctcp" if algorithm == "newreno" else algorithm}
+        others = {name for name, share in self.within_one.items() if share >= ALIKE_MIN} - {algorithm}
+        if algorithm == "newreno":
+            others.discard("dctcp")
+        return self.losses >= LOSSES_MIN and not others
 
 
 def ran(folder: Path) -> dict[tuple[str, int], Ran]:
@@ -91,7 +93,7 @@ def falls_short(found: Sequence[tuple[Ran, Named]]) -> list[str]:
         short.append(f"the sender's algorithm is among the candidates of {among} of {len(lossy)} subflows with losses")
     named, distinguishable = _named([(truth.algorithm, named) for truth, named in found])
     if named < distinguishable:
-        short.append(f"{named} of {distinguishable} subflows are named that no other algorithm explains")
+        short.append(f"{named} of {distinguishable} subflows that only one algorithm explains have its name")
     return short
 
 

@@ -166,6 +166,10 @@ export const holds = (filters: Query, part: Query) =>
 
 export const textOf = (query: Query) => new URLSearchParams(Object.entries(query).flatMap(([n, values]) => values.map((v) => [n, v]))).toString();
 
+// Without parameters that are not given.
+export const queryOf = (values: Record<string, string | number | null | undefined>): Query =>
+  Object.fromEntries(Object.entries(values).flatMap(([name, v]) => (v === undefined || v === null || v === "" ? [] : [[name, [String(v)]]])));
+
 export function addressOf(path: string, query: Query): string {
   const text = textOf(query);
   return text ? `${path}?${text}` : path;

@@ -350,13 +350,13 @@ static __always_inline __u64 ssthresh_q16(__u32 segments)
 	return segments >= SSTHRESH_INFINITE ? RW_SSTHRESH_UNSET : (__u64)segments << 16;
 }
 
+enum { CWND_MAX = RW_CWND_MAX_Q16 >> 16 };
+
 /*
  * A kernel may go on without the program that it called, and then takes for its result what was on the stack: the return address of
  * the function before, whose low half is beyond every window (docs/kernel.md). With such a threshold proportional rate reduction makes a
  * window that is nobody's, too. The event is missed, and what the controller has stays.
  */
-enum { CWND_MAX = RW_CWND_MAX_Q16 >> 16 };
-
 static __always_inline int is_nobodys(__u32 kernels, __u32 most, __u32 ours)
 {
 	return kernels > most && kernels != ours;

@@ -216,7 +216,7 @@ def test_too_few_full_windows_have_no_candidates() -> None:
 @pytest.mark.parametrize(
     ("windows", "named", "missed"),
     [
-        ({"lia": 1.0, "olia": 0.5}, "unknown", ["0 of 1 subflows are named that no other algorithm explains"]),
+        ({"lia": 1.0, "olia": 0.5}, "unknown", ["0 of 1 subflows that only one algorithm explains have its name"]),
         ({"lia": 1.0, "olia": 0.5}, "lia", []),
         ({"lia": 1.0, "olia": 0.995}, "unknown", []),
     ],
