@@ -44,7 +44,7 @@ fuzz: ## search for inputs that break the core; SECONDS= for each target, TARGET
 	@deploy/setup.sh fuzz
 	@SECONDS_EACH=$(SECONDS) TARGET="$(TARGET)" JOBS="$(JOBS)" deploy/fuzz.sh
 
-lab: ## run the suite of networks on real kernels, as root; then `make validate CORPUS=build/lab` judges the runs; OPTIONS="--only 'ecn-*'"
+lab: ## run the suite of networks on real kernels, as root; then `make validate` judges the runs; OPTIONS="--only 'ecn-*'"
 	@deploy/setup.sh lab
 	@.venv/bin/rewindow-lab suite $(OPTIONS)
 
@@ -52,7 +52,8 @@ queues: ## compare RED and CoDel of the emulator with those of ns-3; needs libns
 	@deploy/setup.sh lab
 	@$(PYTHON) -m bench.queues
 
-validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs, OPTIONS=--write
+validate: CORPUS ?= build/lab
+validate: ## compare replays with the kernel's own windows; CORPUS= names the folder of runs (build/lab), OPTIONS=--write
 	@deploy/setup.sh build
 	@$(PYTHON) -m bench.validate $(CORPUS) $(OPTIONS)
 

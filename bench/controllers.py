@@ -1,12 +1,11 @@
 """Our own controllers in a real kernel beside their replay: whole segments, at each ACK.
 
-A run of the lab names in `result.json` what each socket ran: rw_NAME is a controller of the registry, which the kernel
-ran with its defaults. Its replay has mode=kernel. Beside each stand two floors (floors.py).
+The kernel ran a controller of the registry with its defaults (senders.py tells which). Its replay has mode=kernel.
+Beside each stand two floors (floors.py).
 """
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 import rewindow
 from bench import floors
+from bench.senders import has_ecn, what_ran
 from kernel import toolchain
 from rewindow import Choice
 
@@ -41,9 +41,9 @@ class Compared:
     within_one: int
     inputs: tuple[int, int] | None
     """Of the replay of the inputs in the kernel: ACKs, and equal windows. None: the run did not write them down."""
-    later: tuple[int, int, int]
+    later: tuple[int, int, int] | None
     """Of the replay in which ACKs arrive 20 us later: ACKs outside of recovery, windows equal to the other replay's,
-    and windows within a segment of it."""
+    and windows within a segment of it. None: the capture is no pcap file."""
 
     @property
     def goal(self) -> tuple[float, float]:
@@ -52,9 +52,9 @@ class Compared:
 
     @property
     def falls_short(self) -> bool:
-        """Below the goal, and below what two replays of one capture agree on."""
+        """Below the goal, and below what two replays of one capture agree on, where there are two."""
         shares = [count / max(self.acks, 1) for count in (self.equal, self.within_one)]
-        agreed = [count / max(self.later[0], 1) for count in self.later[1:]]
+        agreed = [count / max(self.later[0], 1) for count in self.later[1:]] if self.later else self.goal
         return any(share < min(goal, floor) for share, goal, floor in zip(shares, self.goal, agreed, strict=True))
 
     @property
@@ -65,17 +65,7 @@ class Compared:
 
 def senders(folder: Path) -> dict[tuple[str, int], str]:
     """Address and port of each subflow that ran one of ours, with its name in the registry."""
-    try:
-        transfers: list[dict[str, Any]] = json.loads((folder / "result.json").read_text()).get("transfers", [])
-    except FileNotFoundError:
-        return {}
-    names = {c.kernel_name: c.name for c in toolchain.controllers()}
-    found = {}
-    for flow in (f for t in transfers for f in t["subflows"]):
-        address, _, port = flow["local"].rpartition(":")
-        if flow["congestion_control"] in names:
-            found[address.strip("[]"), int(port)] = names[flow["congestion_control"]]
-    return found
+    return {end: its.algorithm for end, its in what_ran(folder).items() if its.ours}
 
 
 def detecting() -> set[str]:
@@ -91,11 +81,13 @@ def compare(folder: Path, truth: dict[tuple[str, int], list[tuple[int, float, in
     ours = {end: name for end, name in senders(folder).items() if name not in detecting()}
     if not ours:
         return
-    ecn = "ecn = true" in (folder / "scenario.toml").read_text()
+    ecn = has_ecn(folder)
     captured = next(folder.glob("capture.pcap*"))
-    with tempfile.TemporaryDirectory() as scratch:
-        floors.write_later(captured, ours, Path(scratch) / "later.pcap")
-        later = _replayed(Path(scratch) / "later.pcap", ours)
+    later = None
+    if captured.suffix == ".pcap":
+        with tempfile.TemporaryDirectory() as scratch:
+            floors.write_later(captured, ours, Path(scratch) / "later.pcap")
+            later = _replayed(Path(scratch) / "later.pcap", ours)
     replayed, inputs = _replayed(captured, ours), floors.of_inputs(folder)
     for (address, port), name in sorted(ours.items()):
         rows = replayed[address, port]
@@ -104,15 +96,20 @@ def compare(folder: Path, truth: dict[tuple[str, int], list[tuple[int, float, in
             if phase not in RECOVERING:
                 error = abs(_segments(cwnd) - kernel)
                 acks, equal, within_one = acks + 1, equal + (error == 0), within_one + (error <= 1)
-        apart = [
-            abs(_segments(cwnd) - _segments(shifted))
-            for (_, cwnd, phase), (_, shifted, _) in _paired(rows, later[address, port])
-            if phase not in RECOVERING
-        ]
         yield Compared(
             folder.name, name, f"{address}:{port}", ecn, acks, equal, within_one, inputs.get(port),
-            (len(apart), sum(a == 0 for a in apart), sum(a <= 1 for a in apart)),
+            _apart(rows, later[address, port]) if later else None,
         )  # fmt: skip
+
+
+def _apart(rows: Sequence[tuple[int, float, str]], later: Sequence[tuple[int, float, str]]) -> tuple[int, int, int]:
+    """Compared.later, of two replays."""
+    apart = [
+        abs(_segments(cwnd) - _segments(shifted))
+        for (_, cwnd, phase), (_, shifted, _) in _paired(rows, later)
+        if phase not in RECOVERING
+    ]
+    return len(apart), sum(a == 0 for a in apart), sum(a <= 1 for a in apart)
 
 
 def _segments(cwnd: float) -> int:
@@ -162,7 +159,7 @@ def table(found: Sequence[Compared]) -> list[str]:
         acks = max(c.acks, 1)
         lines.append(
             f"| {c.run} | {c.algorithm} | {c.endpoint} | {c.acks} | {c.equal / acks:.2%} | {c.within_one / acks:.2%} "
-            f"| {_share([c.inputs])} | {_share([c.later[:2]])} |"
+            f"| {_share([c.inputs])} | {_share([c.later and c.later[:2]])} |"
         )
     for name in dict.fromkeys(c.algorithm for c in found):
         of = [c for c in found if c.algorithm == name]
@@ -171,6 +168,6 @@ def table(found: Sequence[Compared]) -> list[str]:
         good = sum(c.reaches_goal for c in of)
         lines.append(
             f"| **all** | {name} | {good} of {len(of)} reach the goal | {acks} | {equal:.2%} | {within_one:.2%} "
-            f"| {_share([c.inputs for c in of])} | {_share([c.later[:2] for c in of])} |"
+            f"| {_share([c.inputs for c in of])} | {_share([c.later and c.later[:2] for c in of])} |"
         )
     return lines

@@ -1,34 +1,21 @@
 """The algorithms that `analyze` names, beside those that the senders of a lab ran: a confusion matrix.
 
-A run of the lab names in `result.json` the congestion control of each socket. rw_NAME is a controller of the registry,
-which the kernel ran from our file: a matrix of its own, because it says nothing about other implementations.
+Our implementations, which the kernel ran from our files, have a matrix of their own: it says nothing about others.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from kernel import toolchain
+from bench.senders import Ran
 
 LOSSES_MIN, AMONG_MIN = 5, 0.95
 """The first goal: of the subflows with at least so many losses, the share whose algorithm is among the candidates."""
 ALIKE_MIN = 0.99
 """The second goal: of these subflows, each that only one algorithm explains has its name. An algorithm explains a
 subflow if its window is within one segment of the kernel's at such a share of the ACKs."""
-_OF_LINUX = {"reno": "newreno", "cubic": "cubic", "bbr": "bbr"}
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a sender ran. algorithm: its name in the registry, or Linux's where that is not there."""
-
-    algorithm: str
-    ours: bool
 
 
 @dataclass(frozen=True)
@@ -55,22 +42,6 @@ class Named:
         if algorithm == "newreno":
             others.discard("dctcp")
         return self.losses >= LOSSES_MIN and not others
-
-
-def ran(folder: Path) -> dict[tuple[str, int], Ran]:
-    """By address and port of each data sender of a run; empty where the run does not tell."""
-    try:
-        transfers: list[dict[str, Any]] = json.loads((folder / "result.json").read_text()).get("transfers", [])
-    except FileNotFoundError:
-        return {}
-    ours = {c.kernel_name: c.name for c in toolchain.controllers()}
-    found = {}
-    for flow in (f for t in transfers for f in t["subflows"]):
-        address, _, port = flow["local"].rpartition(":")
-        control = flow["congestion_control"]
-        algorithm = ours.get(control) or _OF_LINUX.get(control, control)
-        found[address.strip("[]"), int(port)] = Ran(algorithm, control in ours)
-    return found
 
 
 def wrong(truth: Ran, named: Named) -> bool:

@@ -2,7 +2,8 @@
 
 DIR holds a folder for each run with `capture.pcap` or `capture.pcapng` and `truth.csv.gz`: the tcp_probe trace point,
 a line for each ACK before it is processed (src, sport, snd_una, snd_cwnd, srtt_us). Rows are matched by subflow and
-snd_una, in order. Prints the tables of docs/validation.md; --write puts them there.
+snd_una, in order. `result.json` may tell what each sender ran (senders.py). Prints the tables of docs/validation.md;
+--write puts there those that come from such a folder: the suite's with --networks, those of single runs without.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import rewindow
 from bench import bbr_states, bottlenecks, controllers, kernel_sets, lockstep, names
+from bench.senders import Ran, what_ran
 from rewindow import Choice
 from rewindow.findings.senders import CANDIDATE_OPTIONS, COUPLED_CANDIDATES, RARE_CANDIDATES, SINGLE_PATH_CANDIDATES
 from rewindow.replays.replay import Result
@@ -105,7 +107,7 @@ class Judged:
     send_times: str
     trusted: bool
     named: names.Named
-    ran: names.Ran | None
+    ran: Ran | None
     label: str
     score: Score
 
@@ -123,7 +125,7 @@ def compare(folder: Path) -> Iterator[Judged]:
         result = capture.replay([Choice(name, dict(options)) for name, options in REPLAYED.items()])
     subflows = {(s.src, s.sport): s for c in result.connections for s in c.subflows}
     coupled = {(s.src, s.sport) for c in result.connections if c.kind == "mptcp" for s in c.subflows}
-    truth, ran = truth_rows(folder / "truth.csv.gz"), names.ran(folder)
+    truth, ran = truth_rows(folder / "truth.csv.gz"), what_ran(folder)
     scores = {label: {k: score(v, truth[k]) for k, v in our_rows(result, label).items() if k in truth}
               for label in REPLAYED}  # fmt: skip
     for key, s in sorted(subflows.items()):
@@ -146,7 +148,7 @@ def compare(folder: Path) -> Iterator[Judged]:
             )  # fmt: skip
 
 
-def _ran_coupled(ran: names.Ran | None) -> bool:
+def _ran_coupled(ran: Ran | None) -> bool:
     return ran is not None and ran.algorithm in COUPLED_CANDIDATES
 
 
@@ -168,13 +170,8 @@ def falls_short(told: str, trusted: bool, s: Score) -> bool:
     return share < least or statistics.median(s.rtt_errors or [0.0]) > 0.02
 
 
-def judged(corpus: Path) -> list[Judged]:
-    return [
-        found
-        for folder in sorted(p.parent for p in corpus.glob("*/truth.csv.gz"))
-        for found in compare(folder)
-        if found.score.rows
-    ]
+def judged(folders: Sequence[Path]) -> list[Judged]:
+    return [found for folder in folders for found in compare(folder) if found.score.rows]
 
 
 def windows_table(senders: Sequence[Judged]) -> list[str]:
@@ -212,6 +209,10 @@ def networks_table(senders: Sequence[Judged]) -> list[str]:
     return lines
 
 
+OF_SINGLE_RUNS = ("windows", "bottlenecks", "lockstep")
+"""The tables of the document that are written without --networks; all others are of the lab's suite."""
+
+
 def write(name: str, text: str) -> None:
     """Writes a part of the report into its place in the document."""
     marker = f"<!-- {name} -->"
@@ -233,8 +234,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="also put the tables into docs/validation.md")
     parser.add_argument("--networks", action="store_true", help="a line for each run only; no bottlenecks")
     chosen = parser.parse_args(arguments)
+    folders = sorted(p.parent for p in chosen.corpus.glob("*/truth.csv.gz"))
+    if not folders:
+        parser.error(f"no run with a truth.csv.gz in {chosen.corpus}; `make lab` makes runs in build/lab")
     detecting = controllers.detecting()
-    senders = [j for j in judged(chosen.corpus) if not (j.ran and j.ran.algorithm in detecting)]
+    senders = [j for j in judged(folders) if not (j.ran and j.ran.algorithm in detecting)]
     short = [f"{j.run} {j.endpoint}" for j in senders if falls_short(j.told, j.trusted, j.score)]
     known = [(j.ran, j.named) for j in senders if j.ran]
     short += [
@@ -243,7 +247,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if j.ran and names.wrong(j.ran, j.named)
     ]
     short += names.falls_short(known)
-    folders = sorted(p.parent for p in chosen.corpus.glob("*/truth.csv.gz"))
     ours = [c for folder in folders for c in controllers.compare(folder, truth_rows(folder / "truth.csv.gz"))]
     short += [f"{c.run} {c.endpoint} ({c.algorithm} in the kernel)" for c in ours if c.falls_short]
     sets = [s for folder in folders for s in kernel_sets.compare(folder)]
@@ -270,7 +273,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parts["bbr"] = "\n".join(bbr_states.table(states))
     print(*parts.values(), sep="\n\n")
     for name, text in parts.items() if chosen.write else ():
-        write(name, text)
+        if chosen.networks or name in OF_SINGLE_RUNS:
+            write(name, text)
     for name in short + more:
         print(f"falls short of the goal: {name}", file=sys.stderr)
     return 1 if short + more else 0

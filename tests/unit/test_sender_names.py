@@ -6,6 +6,7 @@ import pytest
 
 import rewindow
 from bench import names
+from bench.senders import Ran
 from rewindow.findings.senders import (
     CANDIDATE_OPTIONS,
     COUPLED_CANDIDATES,
@@ -225,5 +226,5 @@ def test_a_sender_that_no_other_algorithm_explains_must_have_its_name(
     windows: dict[str, float], named: str, missed: list[str]
 ) -> None:
     """`make validate`: shares of ACKs within one segment of the kernel's window."""
-    found = (names.Ran("lia", True), names.Named(named, ["lia", "olia"], 5, True, windows))
+    found = (Ran("lia", True), names.Named(named, ["lia", "olia"], 5, True, windows))
     assert names.falls_short([found]) == missed
