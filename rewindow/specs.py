@@ -1002,7 +1002,11 @@ def specifications(
 
 @dataclass
 class Result:
-    """The check of a configuration, a mutant or a manifest. differences: results that differ from the pinned ones."""
+    """The check of a configuration, a mutant or a manifest.
+
+    differences: results that differ from the pinned ones. hints: counts that do, which fail nothing: an intended change
+    and a fault change a count alike.
+    """
 
     spec: str
     configuration: str
@@ -1010,6 +1014,7 @@ class Result:
     found: str
     differences: list[str]
     outcome: Outcome
+    hints: list[str] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -1023,6 +1028,7 @@ class Result:
             "found": self.found,
             "passed": self.passed,
             "differences": self.differences,
+            "hints": self.hints,
             "generated": self.outcome.generated,
             "distinct": self.outcome.distinct,
             "depth": self.outcome.depth,
@@ -1040,6 +1046,7 @@ class Result:
         more = list(self.differences)
         if self.expected == HOLDS:
             more += _counterexample_lines(self.outcome)
+        more += (f"hint: {line}" for line in self.hints)
         return "\n".join([head, *(f"        {line}" for line in more)])
 
 
@@ -1126,28 +1133,19 @@ def check_configuration(
         outcome.stopped or verdict(outcome.violated, outcome.exit),
         differences,
         outcome,
+        [] if differences else hints_of(expected, outcome),
     )
 
 
 def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
-    """The differences between a run's result and the manifest."""
+    """The differences between a run's result and the manifest, but for counts (hints_of)."""
     differences = [outcome.stopped] if outcome.stopped else []
     if expected.distinct is None:
         if outcome.exit != 0 and not outcome.stopped:
             differences.append(verdict(outcome.violated, outcome.exit))
     else:
-        pinned: list[tuple[str, Any, Any]] = [
-            ("exit status", expected.exit, outcome.exit),
-            ("violated", expected.violates, outcome.violated),
-            ("distinct states", expected.distinct, outcome.distinct),
-        ]
-        if expected.depth is not None or outcome.exit == 0:
-            pinned.append(("depth", expected.depth, outcome.depth))
-        if expected.states is not None or outcome.counterexample:
-            pinned.append(("states of the counterexample", expected.states, len(outcome.counterexample) or None))
-        differences += [
-            f"{what}: {wanted} is pinned, {found} found" for what, wanted, found in pinned if wanted != found
-        ]
+        pinned = [("exit status", expected.exit, outcome.exit), ("violated", expected.violates, outcome.violated)]
+        differences += _unlike(pinned)
     if outcome.distinct == 0:
         differences.append("no state was reached")
     if outcome.temporal and {"symmetry", "view"} & set(expected.flags):
@@ -1157,6 +1155,23 @@ def differences_of(expected: Expected, outcome: Outcome) -> list[str]:
         differences += [f"action {name} was never taken" for name in untaken if name not in expected.untaken]
         differences += [f"action {name} was taken after all" for name in expected.untaken if name not in untaken]
     return differences
+
+
+def hints_of(expected: Expected, outcome: Outcome) -> list[str]:
+    """The differences between a run's counts and the manifest's."""
+    if expected.distinct is None:
+        return []
+    pinned: list[tuple[str, Any, Any]] = [("distinct states", expected.distinct, outcome.distinct)]
+    if expected.depth is not None or outcome.exit == 0:
+        pinned.append(("depth", expected.depth, outcome.depth))
+    if expected.states is not None or outcome.counterexample:
+        pinned.append(("states of the counterexample", expected.states, len(outcome.counterexample) or None))
+    return _unlike(pinned)
+
+
+def _unlike(pinned: Sequence[tuple[str, Any, Any]]) -> list[str]:
+    """pinned: what, the manifest's value, the run's."""
+    return [f"{what}: {wanted} is pinned, {found} found" for what, wanted, found in pinned if wanted != found]
 
 
 def check_mutant(

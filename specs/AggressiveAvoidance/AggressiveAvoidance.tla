@@ -22,6 +22,7 @@ CONSTANTS
     Segment,       \* units of a window in one segment
     IW,            \* window of a subflow that joins, units
     Starts,        \* windows that the exit from slow start may leave
+    OwnSsthresh,   \* the threshold that each subflow begins with (CSS Algorithm 1 line 18), units
     MinSsthresh,   \* option min_ssthresh, units; not in print
     WindowMax,     \* RW_CWND_MAX_Q16
     Rtts, RttUnit, \* round trips that there are, and a multiple of all
@@ -34,14 +35,14 @@ CONSTANTS
 VARIABLES
     life,     \* "new", "live" or "gone"                                    (rw_path.live)
     cwnd,     \* its window                                                 (rw_path.cwnd_q16)
-    ssthresh, \* its threshold, Unset while it has none                     (rw_path.ssthresh_q16)
+    ssthresh, \* its threshold, NoSubflow before it joins                   (rw_path.ssthresh_q16)
     rtt,      \* its smoothed RTT                                           (rw_path.srtt_ns)
     grown,    \* has its window grown since its last reduction              (rw_path.flight_max_q16 # 0)
     peak      \* its window at the end of its last interval between losses, 0 before (rw_path.flight_peak_q16)
 
 vars == <<life, cwnd, ssthresh, rtt, grown, peak>>
 
-Unset == 0
+NoSubflow == 0
 
 ---------------------------------------------------------------------------
 (* What the actions are made of. *)
@@ -98,7 +99,7 @@ Init ==
 Ack(s, n) ==
     /\ s \in Live
     /\ cwnd[s] >= Segment  \* a window below one segment sends nothing
-    /\ LET fast == IF ssthresh[s] = Unset THEN n * Segment ELSE Min(n * Segment, Max(ssthresh[s] - cwnd[s], 0))
+    /\ LET fast == Min(n * Segment, Max(ssthresh[s] - cwnd[s], 0))
            left == (n * Segment - fast) \div Segment
            slow == IF left = 0 THEN 0 ELSE Step(s, left)
        IN /\ cwnd' = [cwnd EXCEPT ![s] = Min(cwnd[s] + fast + slow, WindowMax)]
@@ -126,13 +127,15 @@ Timeout(s) ==
     /\ grown' = [grown EXCEPT ![s] = FALSE]
     /\ UNCHANGED <<life, rtt>>
 
-(* A subflow joins after the exit: ordinary slow start; the sums change, nothing else. rw_shadow_join.              *)
+(* A subflow joins after the exit: ordinary slow start up to the static threshold (css_begin); the sums change,     *)
+(* nothing else. rw_shadow_join.                                                                                    *)
 Join(s) ==
     /\ "join" \in Events
     /\ life[s] = "new"
     /\ life' = [life EXCEPT ![s] = "live"]
     /\ cwnd' = [cwnd EXCEPT ![s] = IW]
-    /\ UNCHANGED <<ssthresh, rtt, grown, peak>>
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = OwnSsthresh]
+    /\ UNCHANGED <<rtt, grown, peak>>
 
 (* A subflow closes. rw_shadow_leave. *)
 Leave(s) ==
@@ -140,7 +143,7 @@ Leave(s) ==
     /\ s \in Live
     /\ life' = [life EXCEPT ![s] = "gone"]
     /\ cwnd' = [cwnd EXCEPT ![s] = 0]
-    /\ ssthresh' = [ssthresh EXCEPT ![s] = Unset]
+    /\ ssthresh' = [ssthresh EXCEPT ![s] = NoSubflow]
     /\ grown' = [grown EXCEPT ![s] = FALSE]
     /\ peak' = [peak EXCEPT ![s] = 0]
     /\ UNCHANGED rtt
@@ -178,13 +181,13 @@ TypeOK ==
 \* A window is one segment at least: what cannot send gets no ACK, and without ACKs it stays so.
 WindowHeld == \A s \in Live : cwnd[s] >= Segment
 
-FloorHeld == \A s \in Live : ssthresh[s] # Unset => ssthresh[s] >= MinSsthresh
+FloorHeld == \A s \in Live : ssthresh[s] >= MinSsthresh
 
 (* Steps. *)
 
 Stays == {s \in Subflows : life[s] = "live" /\ life'[s] = "live"}
 Reduced(s) == s \in Stays /\ grown[s] /\ ~grown'[s]
-InAvoidance(s) == ssthresh[s] # Unset /\ cwnd[s] >= ssthresh[s]
+InAvoidance(s) == cwnd[s] >= ssthresh[s]
 
 \* Only the subflow that an ACK or a loss is of changes.
 OneAtATime == [][ Cardinality({s \in Subflows : cwnd'[s] # cwnd[s]}) <= 1 ]_vars
@@ -197,7 +200,7 @@ NoSlowStartAfterLoss == [][ \A s \in Stays : Reduced(s) => ssthresh'[s] <= cwnd'
 
 \* Slow start ends at the threshold: beyond it one ACK adds no more than avoidance does.
 ThresholdStopsSlowStart ==
-    [][ \A s \in Stays : ssthresh[s] # Unset /\ cwnd[s] < ssthresh[s] /\ cwnd'[s] > ssthresh[s] =>
+    [][ \A s \in Stays : cwnd[s] < ssthresh[s] /\ cwnd'[s] > ssthresh[s] =>
           \E n \in Acked : cwnd'[s] - ssthresh[s] <= AcaStep(s, n) /\ n * Segment > ssthresh[s] - cwnd[s] ]_vars
 
 \* Where loss rates differ, or are not known of all, a loss halves as TCP's does (Algorithm 2 line 12).
@@ -229,8 +232,9 @@ GainsAsOneTcp ==
 \* The loss rate that is told from a subflow is that of a whole interval: its window when a loss ended its growth.
 PeakIsTop == [][ \A s \in Stays : peak'[s] # peak[s] => grown[s] /\ peak'[s] = cwnd[s] ]_vars
 
-\* A subflow that joins begins as a TCP does.
-JoinsAtIW == [][ \A s \in Subflows : life[s] = "new" /\ life'[s] = "live" => cwnd'[s] = IW /\ ssthresh'[s] = Unset ]_vars
+\* A subflow that joins begins as a TCP with a static threshold does.
+JoinsAtIW ==
+    [][ \A s \in Subflows : life[s] = "new" /\ life'[s] = "live" => cwnd'[s] = IW /\ ssthresh'[s] = OwnSsthresh ]_vars
 
 (* Liveness: true of every whole behaviour. *)
 

@@ -23,7 +23,7 @@ Total(w) == Sum(w, Subflows)
 PInit == Init /\ round = Total(cwnd)
 
 PAck(s, n) ==
-    /\ IF Says("remainder") /\ s \in Live /\ ssthresh[s] # Unset /\ cwnd[s] < ssthresh[s]
+    /\ IF Says("remainder") /\ s \in Live /\ cwnd[s] < ssthresh[s]
        THEN /\ cwnd' = [cwnd EXCEPT ![s] = Min(cwnd[s] + n * Segment, WindowMax)]
             /\ grown' = [grown EXCEPT ![s] = TRUE]
             /\ UNCHANGED <<life, ssthresh, rtt, peak>>

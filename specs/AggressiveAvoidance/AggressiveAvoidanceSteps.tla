@@ -17,7 +17,7 @@ OneStep == TLCGet("level") < 1
 
 \* A subflow that has not joined, or that closed, has nothing that a sum or a comparison of the others could see.
 NothingOfTheClosed ==
-    \A s \in Subflows : life[s] # "live" => cwnd[s] = 0 /\ ssthresh[s] = Unset /\ ~grown[s] /\ peak[s] = 0
+    \A s \in Subflows : life[s] # "live" => cwnd[s] = 0 /\ ssthresh[s] = NoSubflow /\ ~grown[s] /\ peak[s] = 0
 
 \* What may happen: an ACK to whoever has a segment to send; a loss, a timeout or a close to each open subflow; a join to
 \* each that has not been there. And to nobody else.
@@ -59,9 +59,8 @@ AckGrows ==
 \* short of the threshold.
 SlowStartAddsAll ==
     [][ \A s \in Subflows, n \in Acked : Ack(s, n) /\ ~InAvoidance(s) =>
-          /\ ssthresh[s] = Unset \/ cwnd'[s] < ssthresh[s] =>
-                cwnd'[s] = Min(cwnd[s] + n * Segment, WindowMax)
-          /\ ssthresh[s] # Unset /\ n * Segment >= ssthresh[s] - cwnd[s] => cwnd'[s] >= Min(ssthresh[s], WindowMax) ]_vars
+          /\ cwnd'[s] < ssthresh[s] => cwnd'[s] = Min(cwnd[s] + n * Segment, WindowMax)
+          /\ n * Segment >= ssthresh[s] - cwnd[s] => cwnd'[s] >= Min(ssthresh[s], WindowMax) ]_vars
 
 \* What an ACK adds in congestion avoidance, and for how many whole segments (those that slow start did not use).
 Added(s) == cwnd'[s] - (IF InAvoidance(s) THEN cwnd[s] ELSE ssthresh[s])
@@ -78,7 +77,7 @@ Adds(s, whole, parts) ==
 \* Equation 6: m segments add m / (R_r min R sum w_k/R_k^2) of one, also where RTTs are not equal. With aca_safe no more
 \* than m / w_r.
 AddsEquation6 ==
-    [][ \A s \in Subflows, n \in Acked : Ack(s, n) /\ ssthresh[s] # Unset /\ cwnd[s] + n * Segment >= ssthresh[s] =>
+    [][ \A s \in Subflows, n \in Acked : Ack(s, n) /\ cwnd[s] + n * Segment >= ssthresh[s] =>
           \E m \in 0 .. n :
             /\ Counted(s, n, m)
             /\ IF m = 0 THEN Added(s) = 0
@@ -122,19 +121,19 @@ LossTakesItsShare ==
 TimeoutBeginsAgain ==
     [][ \A s \in Subflows : Timeout(s) => cwnd'[s] = Segment /\ IsHalf(ssthresh'[s], cwnd[s]) ]_vars
 
-\* A subflow that joins after the exit begins as a TCP does, in slow start; one that closes is gone for good.
+\* A subflow that joins after the exit begins in slow start, below its static threshold; one that closes is gone for good.
 JoinsAndCloses ==
     [][ \A s \in Subflows : /\ life[s] = "new" => life'[s] # "gone"
                             /\ life[s] = "live" => life'[s] # "new"
                             /\ life[s] = "gone" => AsItWas(s)
-                            /\ Join(s) => life'[s] = "live" /\ cwnd'[s] = IW /\ ssthresh'[s] = Unset
+                            /\ Join(s) => life'[s] = "live" /\ cwnd'[s] = IW /\ ssthresh'[s] = OwnSsthresh
                             /\ Leave(s) => life'[s] = "gone" ]_vars
 
 ---------------------------------------------------------------------------
 (* The judges' beginning: whether a situation can be reached does not matter. *)
 
 Situation(w, threshold, g, p) == [life |-> "live", cwnd |-> w, ssthresh |-> threshold, grown |-> g, peak |-> p]
-Away(l) == [life |-> l, cwnd |-> 0, ssthresh |-> Unset, grown |-> FALSE, peak |-> 0]
+Away(l) == [life |-> l, cwnd |-> 0, ssthresh |-> NoSubflow, grown |-> FALSE, peak |-> 0]
 Usual ==
     {Situation(36, 24, TRUE, 0),      \* has lost nothing yet
      Situation(61, 24, FALSE, 73),
@@ -145,7 +144,7 @@ Unusual ==
      Situation(97, 24, FALSE, 26),
      Situation(15, 24, TRUE, 36),     \* grows to the threshold exactly, or across it
      Situation(36, 40, TRUE, 72),     \* less than a segment below its threshold
-     Situation(36, Unset, TRUE, 0),   \* has joined
+     Situation(36, OwnSsthresh, TRUE, 0),  \* has joined
      Situation(11, 24, FALSE, 36),    \* cannot send
      Situation(148, 24, FALSE, 144)}  \* next to the largest window
 Situations ==

@@ -8,7 +8,7 @@ VARIABLE drawn \* <<the step that led here, what is to be seen>>
 
 Phase == CASE life[One] = "new" -> "not joined"
            [] life[One] = "gone" -> "closed"
-           [] life[One] = "live" /\ (ssthresh[One] = Unset \/ cwnd[One] < ssthresh[One]) -> "slow start"
+           [] life[One] = "live" /\ cwnd[One] < ssthresh[One] -> "slow start"
            [] OTHER -> "congestion avoidance"
 
 Seen == [subflow |-> Phase,

@@ -35,7 +35,10 @@ def test_another_constant_is_another_run(manifest: specs.Manifest) -> None:
     assert (found.exit, found.distinct, found.depth) == (0, 5**3, 3 * 4 + 1)
     own = specs.run_configuration(manifest, holds, specs.jar())
     assert specs.differences_of(holds, own) == []
-    assert specs.differences_of(holds, found) != []
+    assert specs.hints_of(holds, own) == []
+    assert specs.hints_of(holds, found) == [
+        "distinct states: 16 is pinned, 125 found", "depth: 7 is pinned, 13 found"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -163,8 +163,6 @@ def test_violations_of_steps_and_of_behaviours(counter, name, states, back_to):
 @pytest.mark.parametrize(
     ("changed", "difference"),
     [
-        ({"distinct": 6}, "distinct states: 6 is pinned, 5 found"),
-        ({"depth": 4}, "depth: 4 is pinned, 5 found"),
         ({"exit": 12, "violates": "InRange"}, "violated: InRange is pinned, None found"),
         ({"untaken": {}}, "action Never was never taken"),
         ({"untaken": {"Never": "-", "Up": "-"}}, "action Up was taken after all"),
@@ -174,6 +172,20 @@ def test_violations_of_steps_and_of_behaviours(counter, name, states, back_to):
 def test_every_difference_fails(counter, changed, difference):
     result = counter([configuration(**changed)])["counts"]
     assert difference in result.differences
+
+
+@pytest.mark.parametrize(
+    ("changed", "hint"),
+    [
+        ({"distinct": 6}, "distinct states: 6 is pinned, 5 found"),
+        ({"depth": 4}, "depth: 4 is pinned, 5 found"),
+    ],
+)
+def test_a_count_is_a_hint_and_no_judge(counter, changed, hint):
+    result = counter([configuration(**changed)])["counts"]
+    assert result.passed
+    assert result.hints == [hint]
+    assert result.as_text().splitlines()[-1] == f"        hint: {hint}"
 
 
 def test_no_state_is_a_failure(counter):
