@@ -155,7 +155,7 @@ specs: ## model-check the specifications, and their mutants; SPECS= picks some, 
 	@deploy/setup.sh specs
 	@$(PYTHON) rewindow/specs.py check $(OPTIONS) $(SPECS)
 
-faults: ## seed faults in the controllers, and print who finds them (the table of docs/conformance.md)
+faults: ## seed faults in the controllers, and print who finds them; OPTIONS=--write puts the table into docs/conformance.md
 	@deploy/setup.sh specs
 	@$(PYTHON) -m bench.faults $(OPTIONS)
 

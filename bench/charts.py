@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bench.documents import put
 from bench.services import own_services, use_database
-from bench.speed import Others, machine, table, write
+from bench.speed import Others, machine, table
 from deploy.run import Services, token_for, upload_sample
 
-MARKER = "<!-- charts -->"
 FIRST_MS, ZOOM_MS, FRAME_MS, TASK_MS = 500, 200, 33, 50
 """Goals."""
 ALGORITHMS = ("newreno", "cubic", "uncoupled", "css", "tccc")
@@ -271,7 +271,7 @@ def main() -> None:
         )
         print(text)
         if arguments.write:
-            write(text, MARKER)
+            put("performance.md", "charts", text)
 
 
 if __name__ == "__main__":

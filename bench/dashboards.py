@@ -29,11 +29,11 @@ from urllib.parse import urlencode, urlsplit
 
 import psycopg
 
+from bench.documents import put
 from bench.services import own_services, use_database
-from bench.speed import Others, machine, table, write
+from bench.speed import Others, machine, table
 from deploy.run import Services, stop_process, token_for, upload_sample
 
-MARKER = "<!-- dashboards -->"
 PAGES_MS, AD_HOC_MS, PAGE_MS = 200, 1000, 1000
 """Goals: of a page's query, of another one, of a page."""
 ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -460,7 +460,7 @@ def main() -> None:
         text = "\n".join(head + lines)
         print(text)
         if arguments.write:
-            write(text, MARKER)
+            put("performance.md", "dashboards", text)
 
 
 if __name__ == "__main__":

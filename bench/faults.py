@@ -4,8 +4,8 @@
 Each fault is one exact change of core-c/src/control, of SB-CC's detector or of the shadow that drives them. The core is
 compiled once, and for each fault the files that it changes are compiled again. Then random sequences of joins, ACKs,
 marks, losses, timeouts, undone reductions and closes drive it, and the monitor and TLC check every step. The monitor
-also checks the committed captures under each fault. Prints the table of docs/conformance.md; exits 1 when nobody finds
-a fault.
+also checks the committed captures under each fault. Prints the table of docs/conformance.md, and --write puts it there;
+exits 1 when nobody finds a fault.
 """
 
 from __future__ import annotations
@@ -420,6 +420,7 @@ def _rows(sequences: int) -> Iterator[tuple[Fault | None, Counter[str], Counter[
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.faults", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sequences", type=int, default=SEQUENCES, help="random ones of each algorithm")
+    parser.add_argument("--write", action="store_true", help="also put the table into docs/conformance.md")
     parser.add_argument("--core", help=argparse.SUPPRESS)
     parser.add_argument("--captures", help=argparse.SUPPRESS)
     parser.add_argument("algorithm", nargs="*", help=argparse.SUPPRESS)
@@ -428,7 +429,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _run_with(args.core, args.captures, args.sequences, args.algorithm)
         return 0
     missed = 0
-    print("| fault | file | monitor | monitor, captures | TLC |\n|---|---|---|---|---|")
+    lines = ["| fault | file | monitor | monitor, captures | TLC |", "|---|---|---|---|---|"]
     for fault, monitor, captures, tlc in _rows(args.sequences):
         properties, on_captures = (
             ", ".join(sorted(found, key=lambda name: (-found[name], name))[:3]) or "-" for found in (monitor, captures)
@@ -437,7 +438,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         noticed = bool(monitor or captures or tlc)
         missed += noticed if fault is None else not noticed
         name, file = (fault.name, fault.file) if fault else ("(none)", "")
-        print(f"| {name} | {file} | {properties} | {on_captures} | {sequences} |")
+        lines.append(f"| {name} | {file} | {properties} | {on_captures} | {sequences} |")
+    print(*lines, sep="\n")
+    if args.write:
+        from bench.documents import put
+
+        put("conformance.md", "faults", "\n".join(lines))
     return 1 if missed else 0
 
 

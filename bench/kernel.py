@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.documents import put
 from kernel import libbpf, loaded, toolchain
 from kernel.errors import KernelError
 from lab import machine
@@ -27,7 +28,6 @@ SEGMENT_BYTES = 1448
 RATE_BYTES = 125_000_000
 BLOCK = bytes(1 << 18)
 SO_MAX_PACING_RATE = 47
-DOCUMENT, MARKER = Path(__file__).parent.parent / "docs/kernel.md", "<!-- costs -->"
 CALLBACKS = ("pkts_acked", "in_ack_event", "cong_avoid", "ssthresh", "set_state", "cwnd_event", "init")
 
 
@@ -118,9 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(e, file=sys.stderr)
         return 4
     if chosen.write:
-        table = "\n".join(lines)
-        before, _, after = DOCUMENT.read_text().split(MARKER)
-        DOCUMENT.write_text(f"{MARKER}\n\n{table}\n\n{MARKER}".join((before, after)))
+        put("kernel.md", "costs", "\n".join(lines))
     return 0
 
 

@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.speed import CONTROLLERS, DOCUMENT, FOLDER, PROGRAMS, Capture, build, generate, series, table
+from bench.documents import put
+from bench.speed import CONTROLLERS, FOLDER, PROGRAMS, Capture, build, generate, series, table
 
-MARKER = "<!-- profile -->"
 FUNCTIONS = 24
 
 STAGES = {
@@ -112,12 +112,11 @@ def profile() -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make profile", description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"into {DOCUMENT.name}")
+    parser.add_argument("--write", action="store_true", help="into performance.md")
     text = "\n".join(profile())
     print(text)
     if parser.parse_args().write:
-        before, _, after = DOCUMENT.read_text().split(MARKER)
-        DOCUMENT.write_text(f"{before}{MARKER}\n\n{text}\n\n{MARKER}{after}")
+        put("performance.md", "profile", text)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import rewindow
-from bench.names import Named, Ran, matrix
-from bench.validate import write
+from bench.documents import put
+from bench.names import Named, matrix
+from bench.senders import Ran
 from lab.suite import NETWORKS, Network, text_of
 from rewindow import Choice
 from rewindow.scenarios import parse
@@ -71,7 +72,7 @@ def main() -> None:
     text = report()
     print(text)
     if parser.parse_args().write:
-        write("simulated names", text)
+        put("validation.md", "simulated names", text)
 
 
 if __name__ == "__main__":

@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.documents import put
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "bench"
 PROGRAMS = FOLDER / "core" / "bench"
 REWINDOW = ROOT / ".venv" / "bin" / "rewindow"
 MEASURED = ROOT / "bench" / "measured.py"
-DOCUMENT = ROOT / "docs" / "performance.md"
-MARKER = "<!-- measured -->"
 
 SLICE_PACKETS = 50_000
 OUTPUT_BYTES_MAX = 64 << 20
@@ -457,14 +457,6 @@ def measured(churn_bytes: str, runs: int) -> Iterator[str]:
     yield f"The {MANY_CONTROLLERS} controllers: `{' '.join(sets[2])}`."
 
 
-def write(text: str, marker: str = MARKER) -> None:
-    """Puts it between the two places that the marker has in the document."""
-    parts = DOCUMENT.read_text().split(marker)
-    if len(parts) != 3:
-        raise SystemExit(f"{DOCUMENT}: {marker} is not there twice")
-    DOCUMENT.write_text(f"{marker}\n\n{text}\n\n{marker}".join((parts[0], parts[2])))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="measures speed and memory")
     parser.add_argument("--churn-bytes", default="10g", metavar="N[k|m|g]", help="read through a pipe [10g]")
@@ -474,7 +466,7 @@ def main() -> None:
     text = "\n".join(measured(arguments.churn_bytes, arguments.runs))
     print(text)
     if arguments.write:
-        write(text)
+        put("performance.md", "measured", text)
 
 
 if __name__ == "__main__":

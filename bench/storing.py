@@ -18,10 +18,10 @@ from pathlib import Path
 
 import psycopg
 
+from bench.documents import put
 from bench.services import own_services, use_database
-from bench.speed import FOLDER, PROGRAMS, REWINDOW, Others, Process, Run, build, machine, table, write
+from bench.speed import FOLDER, PROGRAMS, REWINDOW, Others, Process, Run, build, machine, table
 
-MARKER = "<!-- storing -->"
 ALGORITHMS = ("newreno", "cubic")
 """The candidates that the command line replays, too, to name the senders' algorithms."""
 
@@ -167,7 +167,7 @@ def main() -> None:
         text = "\n".join(measured(arguments.connections, arguments.runs, owner_address))
         print(text)
         if arguments.write:
-            write(text, MARKER)
+            put("performance.md", "storing", text)
 
 
 if __name__ == "__main__":

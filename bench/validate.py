@@ -20,12 +20,11 @@ from pathlib import Path
 
 import rewindow
 from bench import bbr_states, bottlenecks, controllers, kernel_sets, lockstep, names
+from bench.documents import put
 from bench.senders import Ran, what_ran
 from rewindow import Choice
 from rewindow.findings.senders import CANDIDATE_OPTIONS, COUPLED_CANDIDATES, RARE_CANDIDATES, SINGLE_PATH_CANDIDATES
 from rewindow.replays.replay import Result
-
-DOCUMENT = Path(__file__).parent.parent / "docs/validation.md"
 
 RECOVERING = {"recovery", "loss", "cwr"}
 
@@ -213,13 +212,6 @@ OF_SINGLE_RUNS = ("windows", "bottlenecks", "lockstep")
 """The tables of the document that are written without --networks; all others are of the lab's suite."""
 
 
-def write(name: str, text: str) -> None:
-    """Writes a part of the report into its place in the document."""
-    marker = f"<!-- {name} -->"
-    before, _, after = DOCUMENT.read_text().split(marker)
-    DOCUMENT.write_text(f"{marker}\n\n{text}\n\n{marker}".join((before, after)))
-
-
 def in_step(folder: Path, told: Mapping[tuple[str, str], str]) -> list[lockstep.Stepped]:
     """told: the controller of each sender, by run and endpoint."""
     truth = truth_rows(folder / "truth.csv.gz")
@@ -274,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(*parts.values(), sep="\n\n")
     for name, text in parts.items() if chosen.write else ():
         if chosen.networks or name in OF_SINGLE_RUNS:
-            write(name, text)
+            put("validation.md", name, text)
     for name in short + more:
         print(f"falls short of the goal: {name}", file=sys.stderr)
     return 1 if short + more else 0

@@ -78,11 +78,11 @@ class AnswerOut(Schema):
     asked: int
     """What-ifs, one for each connection."""
     predicted: int
-    """That have a prediction."""
+    """What-ifs with a prediction."""
     failed: int
-    """That ended with an error."""
+    """What-ifs that ended with an error."""
     cannot_say: list[RefusedOut]
-    """Those that are done without a prediction, by reason."""
+    """What-ifs that ended without a prediction, by reason."""
     more: int
     """Connections that have more goodput with a probability of at least 90 %."""
     less: int

@@ -21,9 +21,9 @@ class WhatIfIn(ReplayIn):
     settings: dict[str, str | int | float] = Field(default_factory=dict, max_length=48)
     """Changes of the network: pathN.rate (bit/s, as 20M), pathN.queue and pathN.ecn (packets), pathN.loss (a share, as
     1%), pathN.rtt and pathN.jitter (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
-    source: what its application sends, in place of what the capture suggests: bytes (as many as recorded), time (as
-    much as it can for as long), clock (writes at the recorded times) or requests (each write as long after the data
-    before it was acknowledged)."""
+    source: the application's writes, instead of those that the capture suggests: bytes (a transfer of the recorded
+    bytes), time (always data to send, for the recorded time), clock (writes at the recorded times) or requests (each at
+    the recorded time after the data before it was acknowledged)."""
 
 
 class SpreadOut(Schema):

@@ -14,15 +14,7 @@ from collections.abc import Sequence
 
 from bench.chaos.faults import FAULTS
 from bench.chaos.rounds import Report, run
-from deploy.run import CHECKOUT
-
-DOCUMENT = CHECKOUT / "docs" / "reliability.md"
-MARKER = "<!-- make chaos -->"
-
-
-def write(text: str) -> None:
-    parts = DOCUMENT.read_text().split(MARKER)
-    DOCUMENT.write_text(f"{MARKER}\n\n{text}\n\n{MARKER}".join((parts[0], parts[2])))
+from bench.documents import put
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print(report.markdown())
     if given.write:
-        write(report.markdown())
+        put("reliability.md", "make chaos", report.markdown())
     return 0 if report.kept() else 1
 
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.speed import table, write
+from bench.documents import put
+from bench.speed import table
 
 CHECKOUT = Path(__file__).parent.parent.parent
 BUILD = CHECKOUT / "build" / "Ns3"
 OURS, NS3 = "dumbbell-ours", "dumbbell-ns3"
 HEADER = Path("ns3/internet-module.h")
-MARKER = "<!-- simulator -->"
 GOAL_RATIO, GOAL_MS = 80, 5
 GOALS_HOPS = {4: 10e6, 1000: 6e6}
 
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = "\n".join(measured(args.runs))
     print(text)
     if args.write:
-        write(text, MARKER)
+        put("performance.md", "simulator", text)
     return 0
 
 

@@ -102,7 +102,7 @@ def text(predictions: Sequence[Prediction]) -> str:
             rows.append(["more goodput with probability", "", *(f"{p.better:.0%}" for p in able)])
             rows.append(["calibration: goodput", "", *(_off(p) for p in able)])
             lines.append(table(rows))
-            lines.append(f"its application has {', or '.join(WORDS[kind] for kind in able[0].source)}")
+            lines.append(f"application: {', or '.join(WORDS[kind] for kind in able[0].source)}")
             if able[0].unseen is not None:
                 lines.append(
                     "traffic that is not in the capture shares its bottleneck; in "

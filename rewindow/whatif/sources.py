@@ -22,9 +22,9 @@ KINDS = ("bytes", "time", "clock", "requests")
 """bytes: so much data, all at once. time: as much as it can, for so long. clock: writes at the times of the capture.
 requests: each write so long after the data before it was acknowledged."""
 WORDS = {
-    "bytes": "so many bytes, all at once", "time": "as much as the connection carries, for so long",
+    "bytes": "a transfer of the recorded bytes", "time": "always data to send, for the recorded time",
     "clock": "writes at the recorded times",
-    "requests": "writes, each so long after the data before it was acknowledged",
+    "requests": "requests, each at the recorded time after the data before it was acknowledged",
 }  # fmt: skip
 
 _WAKES_S, _WAKES_SHARE = 0.001, 0.02

@@ -271,8 +271,9 @@ Unusual ==
      Away("gone")}
 \* Without an RTT sample a subflow has no rate.
 Unsampled == IF NoSample \in FirstRtts THEN {Situation(30, 35, TRUE, NoSample, Nothing)} ELSE {}
-Situations == Usual \cup Unsampled \cup (IF "loss" \in Events THEN Unusual ELSE {})
-                    \cup (IF Events = {"leave"} THEN {} ELSE {Away("new")})
+\* A weight rounds this window away.
+Smallest == IF JoinWeighted THEN {Situation(1, 35, TRUE, 2, Nothing)} ELSE {}
+Situations == Usual \cup Unsampled \cup Smallest \cup (IF "loss" \in Events THEN Unusual ELSE {}) \cup {Away("new")}
 
 JudgeInit ==
     \E f \in [Subflows -> Situations], c \in BOOLEAN, a \in {AlphaStart, 150} :

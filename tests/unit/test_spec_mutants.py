@@ -1,10 +1,11 @@
 """Mutants of specifications: which changes the rules make, and what is said of those that no property kills."""
 
 import json
+from collections import Counter
 
 import pytest
 
-from rewindow import cli, specs, tla_mutants, tla_schemata
+from rewindow import cli, spec_mutants, specs, tla_mutants, tla_schemata
 from rewindow.tla_mutants import ModuleUnreadable, Rules, mutants_of
 
 TINY = r"""
@@ -415,3 +416,19 @@ def test_a_sample_of_real_mutants_is_as_listed(capsys):
     assert cli.main(["specs", "mutants", "AggressiveAvoidance", "--sample", "3", "--json"]) == specs.AS_PINNED
     (found,) = json.loads(capsys.readouterr().out)["specs"]
     assert (found["mutants"], found["differences"]) == (3, [])
+
+
+def test_the_document_counts_the_mutants_and_the_survivors_that_are_listed():
+    """The table of specs/README.md; `make specs-mutants` asserts that the lists of survivors are true."""
+    counted = []
+    for manifest in specs.manifests(specs.SPECS):
+        plan = spec_mutants.plan_of(manifest)
+        listed = Counter(entry["outcome"] for entry in spec_mutants.read_survivors(manifest.folder).values())
+        every = len(spec_mutants.mutants(manifest, plan))
+        killed = every - listed.total()
+        outcomes = (spec_mutants.DEADLOCK, spec_mutants.BROKEN, spec_mutants.ENDLESS, spec_mutants.SURVIVES)
+        others = " | ".join(str(listed[o]) for o in outcomes)
+        counted.append(f"| {manifest.spec} | {every} | {killed} | {killed / every:.1%} | {others} |")
+    text = (specs.SPECS / "README.md").read_text(encoding="utf-8")
+    table = text.partition("| specification | mutants |")[2].partition("\n\n")[0]
+    assert table.splitlines()[2:] == counted

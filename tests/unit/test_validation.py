@@ -75,7 +75,7 @@ def test_a_goal_holds_without_the_floor_of_a_pcap_file(tmp_path: Path, capsys: p
 def test_single_runs_leave_the_tables_of_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(tmp_path, {"cc": "bpf_tccc"})
     written: list[str] = []
-    monkeypatch.setattr(validate, "write", lambda name, text: written.append(name))
+    monkeypatch.setattr(validate, "put", lambda document, name, text: written.append(name))
     assert validate.main([str(tmp_path), "--write"]) == 0
     assert written == ["windows", "bottlenecks", "lockstep"]
     written.clear()

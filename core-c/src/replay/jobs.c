@@ -8,7 +8,7 @@
 #include "search.h"
 #include "state.h"
 
-/* Who waits for slices, or for room for them, waits until there are several: sleeping takes longer than a slice. */
+/* A thread that waits for slices, or for room for them, wakes once there are several: to sleep takes longer than a slice. */
 enum { SLICE_RECORDS = 4096, WORKERS_MAX = 64, SLICES = 6, SEVERAL = SLICES / 2 };
 
 /* An event for the comparison of all flows. */

@@ -107,7 +107,7 @@ struct rw_found_lost {
 void rw_delivery_rate_lost(struct rw_delivery_rate *d, const struct rw_found_lost *found);
 /* An ACK is going to be looked at: what was found lost so far was found before it. */
 void rw_delivery_rate_begin_ack(struct rw_delivery_rate *d);
-/* What was found lost since this was asked last: *count, and of these *before before this ACK. Valid until the next loss. */
+/* The segments found lost since the last call: *count, the first *before of them before this ACK. Valid until the next loss. */
 const struct rw_segment_lost *rw_delivery_rate_take_lost(struct rw_delivery_rate *d, uint32_t *before, uint32_t *count);
 /* Adds to the sample of the packet that left at sent_ns. losses: found so far. */
 void rw_delivery_rate_add_flight(const struct rw_delivery_rate *d, int64_t sent_ns, uint32_t losses,
