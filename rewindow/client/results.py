@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rewindow.reports.tables import endpoint, ms, table
+from rewindow.reports.verdicts import quality_text
 
 
 def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) -> str:
-    """The server's results: each subflow, the mean window of each replayed algorithm, and violated specifications."""
+    """The server's results: verdicts, each subflow, each algorithm's mean window, and violated specifications."""
     labels = list(dict.fromkeys(r["label"] for c in connections for r in c["replays"]))
-    rows = [["connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", *labels]]
+    rows = [["connection", "kind", "subflow", "from", "to", "bytes", "retrans", "rtt ms", "quality", *labels]]
     for c in connections:
         kind = f"mptcp v{c['version']}" if c["kind"] == "mptcp" and c["version"] is not None else c["kind"]
         for s in c["subflows"]:
@@ -22,7 +23,7 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
                 [
                     str(c["number"]), kind, str(s["number"]), endpoint(s["src"], s["sport"]),
                     endpoint(s["dst"], s["dport"]), str(s["bytes"]), str(s["retransmitted_packets"]),
-                    ms(s["rtt_median_us"]), *(f"{means[x]:.1f}" if x in means else "-" for x in labels),
+                    ms(s["rtt_median_us"]), s["verdict"], *(f"{means[x]:.1f}" if x in means else "-" for x in labels),
                 ]
             )  # fmt: skip
     summary = capture["summary"]
@@ -30,7 +31,9 @@ def server_text(capture: dict[str, Any], connections: Sequence[dict[str, Any]]) 
         f"{capture['filename']}: {summary['packets']} packets, {summary['duration_s']:.2f} s, seen from "
         f"{summary['vantage']}; mean cwnd in segments for each algorithm"
     )
-    parts = [head, table(rows, right=(0, 2, *range(5, 8 + len(labels)))), _server_conformance(connections)]
+    quality = quality_text(summary["quality"], summary.get("connection_quality"))
+    shown = table(rows, right=(0, 2, 5, 6, 7, *range(9, 9 + len(labels))))
+    parts = [head, quality, shown, _server_conformance(connections)]
     return "\n\n".join(p for p in parts if p)
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from rewindow.controllers.registry import algorithms
 from rewindow.findings.connections import Connection
 from rewindow.findings.fairness import FairnessGroup, FairnessTally
-from rewindow.findings.quality import Quality
 from rewindow.findings.windows import Window
 from rewindow.replays.replay import Summary, Violation
 from rewindow.reports.tables import endpoint, ms, si, table
+from rewindow.reports.verdicts import byte_shares, quality_text
 
 if TYPE_CHECKING:
     from rewindow.findings.tables import ConnectionTable
@@ -35,7 +35,8 @@ def write_analysis(
     def write(text: str) -> None:
         out.write(text.encode())
 
-    write(f'{{"capture": {json.dumps(asdict(summary))}, "connections": [')
+    shares = {"connection_quality": byte_shares(summary.connection_quality)}
+    write(f'{{"capture": {json.dumps(asdict(summary) | shares)}, "connections": [')
     for number, some in enumerate(tables):
         tally.add_table(some)
         out.write(b", " if number else b"")
@@ -52,29 +53,6 @@ def write_analysis(
     out.flush()
 
 
-def quality_text(quality: Quality) -> str:
-    """The verdict, and a line for each finding."""
-    lines = [f"quality: {quality.verdict}"]
-    for f in quality.findings:
-        since = "" if f.since_s is None else f", from {f.since_s:.3f} s"
-        file = f" of file {f.file + 1}" if f.file else ""
-        place = "" if f.packet is None else f" (packet {f.packet}{file})"
-        wrong = f"; unreliable: {', '.join(f.unreliable)}" if f.unreliable else ""
-        lines.append(f"  {f.what} x {f.count}{since}{place}: {f.meaning}{wrong}")
-    return "\n".join(lines)
-
-
-def _connection_quality(summary: Summary) -> str:
-    """How many connections, and which share of the bytes, have each verdict; empty without connections."""
-    found = {verdict: c for verdict, c in summary.connection_quality.items() if c["connections"]}
-    sent = sum(c["bytes"] for c in found.values())
-    shown = [
-        f"{c['connections']} {verdict}" + (f" ({c['bytes'] / sent:.1%} of bytes)" if sent else "")
-        for verdict, c in found.items()
-    ]
-    return f"connections: {', '.join(shown)}" if shown else ""
-
-
 def analysis_text(
     summary: Summary, tables: Iterable[ConnectionTable], tally: FairnessTally, captures: Sequence[str]
 ) -> str:
@@ -86,7 +64,7 @@ def analysis_text(
     ]
     if summary.decoded_by:
         parts.append("\n".join(f"{link_type} decoded by {tool}" for link_type, tool in summary.decoded_by.items()))
-    parts.append("\n".join(filter(None, (quality_text(summary.quality), _connection_quality(summary)))))
+    parts.append(quality_text(asdict(summary.quality), summary.connection_quality))
     files = _short_names(captures) if len(captures) > 1 else []
     rows, left_out = [[*_HEADING, *(["file"] if files else [])]], 0
     senders: set[str] = set()

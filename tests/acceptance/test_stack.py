@@ -68,6 +68,7 @@ def test_upload_by_command_line_and_curl(stack: Services, token: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert " done " in done.stdout
+    assert "quality: good\nconnections: 2 good (100.0% of bytes)\n" in done.stdout
     assert "conformance: all 10752 steps of the controllers are as specified" in done.stdout
     curl = subprocess.run(
         ["curl", "-sS", "-H", f"Authorization: Bearer {token}", "-F", f"file=@{CAPTURES / 'mptcp-ecn.pcap'}",

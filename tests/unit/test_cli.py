@@ -201,7 +201,18 @@ def test_what_a_server_found_is_told_with_its_conformance():
             "number": number, "kind": "tcp", "version": None, "subflows": [], "replays": [], "conformance": conformance
         }  # fmt: skip
 
-    capture = {"filename": "x.pcap", "summary": {"packets": 1, "duration_s": 1.0, "vantage": "sender"}}
+    finding = {
+        "what": "asymmetric",
+        "count": 2,
+        "since_s": None,
+        "packet": 7,
+        "unreliable": ["windows"],
+        "meaning": "why",
+    }
+    shares = {v: {"connections": n, "bytes": 10 * n} for v, n in (("good", 3), ("limited", 1), ("poor", 0))}
+    summary = {"packets": 1, "duration_s": 1.0, "vantage": "sender", "connection_quality": shares}
+    summary["quality"] = {"verdict": "limited", "findings": [finding]}
+    capture = {"filename": "x.pcap", "summary": summary}
     first = {"algorithm": "tccc", "property": "FloorHeld", "step": "loss", "path": 1, "row": 77, "time_ns": 5}
     clean = {"steps": 30, "violations": 0, "first": None}
     broken = {"steps": 40, "violations": 3, "first": first}
@@ -210,6 +221,11 @@ def test_what_a_server_found_is_told_with_its_conformance():
     def last_line(*found):
         return results.server_text(capture, [connection(n, f) for n, f in enumerate(found)]).splitlines()[-1]
 
+    assert results.server_text(capture, []).splitlines()[2:5] == [
+        "quality: limited",
+        "  asymmetric x 2 (packet 7): why; unreliable: windows",
+        "connections: 3 good (75.0% of bytes), 1 limited (25.0% of bytes)",
+    ]
     assert last_line(clean, clean) == "conformance: all 60 steps of the controllers are as specified"
     assert last_line(clean, broken) == (
         "connection 1: 3 of 40 steps are none of the specifications', the first tccc's"

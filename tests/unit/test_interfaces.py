@@ -9,6 +9,7 @@ import random
 import subprocess
 import threading
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 import rewindow
 from bench.corpus.order import Frame, order_of
-from rewindow.reports.analysis import quality_text
+from rewindow.reports.verdicts import quality_text
 from tests.interfaces import SECOND_NS, drained, pcapng, two_subflows
 
 ALGORITHMS = ["newreno", "tccc", "sbcc"]
@@ -158,8 +159,9 @@ def test_a_finding_says_in_which_of_several_files_it_is(tmp_path: Path) -> None:
     quality = replay(*paths).summary.quality
     finding = next(f for f in quality.findings if f.what == "cut_capture")
     assert (finding.file, finding.packet) == (1, 99)
-    assert "cut_capture x 1, from" in quality_text(quality)
-    assert "(packet 99 of file 2)" in quality_text(quality)
+    shown = quality_text(asdict(quality), None)
+    assert "cut_capture x 1, from" in shown
+    assert "(packet 99 of file 2)" in shown
 
 
 def test_sections_are_not_mixed() -> None:

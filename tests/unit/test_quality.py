@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -280,6 +281,17 @@ def test_a_capture_without_packets_is_poor(tmp_path: Path) -> None:
     (finding,) = found.summary.quality.findings
     assert (finding.what, finding.since_s, finding.packet) == ("no_packets", None, None)
     assert {c["connections"] for c in found.summary.connection_quality.values()} == {0}
+
+
+def test_json_has_counts_and_shares_of_connections(tmp_path: Path) -> None:
+    trace = Trace([*conversation().records, *conversation(client="10.0.0.2", handshake=False).records])
+    for path, shares in (
+        (trace.write(tmp_path / "some.pcap"), [0.5, 0.5, 0]),
+        (Trace().write(tmp_path / "no.pcap"), [None] * 3),
+    ):
+        said = subprocess.run([REWINDOW, "analyze", path, "--json"], capture_output=True, text=True, check=True).stdout
+        found = json.loads(said)["capture"]["connection_quality"]
+        assert [found[v]["byte_share"] for v in quality.VERDICTS] == shares
 
 
 def test_text_has_counts_and_shares_of_connections(tmp_path: Path) -> None:
