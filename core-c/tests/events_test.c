@@ -124,12 +124,48 @@ static void the_pace_is_the_time_between_two_timers_that_were_not_late(void **st
 	}
 }
 
+/* After too much work, or a jump of more than a gigabyte, the sender's segments are forgotten, and followed anew. */
+static void a_sender_that_is_given_up_is_told_and_followed_anew(void **state)
+{
+	(void)state;
+	for (int jump = 0; jump < 2; jump++) {
+		struct rw_packet p;
+		struct rw_events events;
+		struct rw_oddity_counts oddities;
+		begin();
+		for (int i = 0; i < 8; i++)
+			send(1000 + i, MSS);
+		memset(&p, 0, sizeof p);
+		memset(&oddities, 0, sizeof oddities);
+		p.time_ns = 2000000;
+		p.offset = 77;
+		p.sequence = sender.tcp.next + (jump ? RW_SEQUENCE_JUMP_MAX : 0);
+		p.payload_bytes = MSS;
+		p.flags = RW_TCP_ACK;
+		p.tcp_header_bytes = 20;
+		if (!jump)
+			sender.tcp.board.work = UINT64_MAX;
+		assert_int_equal(sender.gave_up, 0);
+		assert_int_equal(rw_reconstruction_sent(&sender, &p, &events, &oddities), 0);
+		assert_int_equal(sender.gave_up, 1);
+		assert_int_equal(oddities.count[RW_ODDITY_WINDOW_TOO_LARGE], 1);
+		assert_int_equal(oddities.first_offset[RW_ODDITY_WINDOW_TOO_LARGE], 77);
+		uint32_t una = sender.tcp.una;
+		send(3000, MSS);
+		acknowledge(20000, MSS, 60000);
+		assert_int_equal(sender.tcp.una, una + MSS);
+		assert_int_equal(sender.tcp.board.work < 1000, 1);
+		rw_reconstruction_close(&sender);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(what_the_handshake_agreed_on),
 	    cmocka_unit_test(a_receiver_without_room_is_no_pause_of_the_application),
 	    cmocka_unit_test(the_pace_is_the_time_between_two_timers_that_were_not_late),
+	    cmocka_unit_test(a_sender_that_is_given_up_is_told_and_followed_anew),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
