@@ -12,6 +12,7 @@
  */
 #include "cubic_rfc9438.h"
 #include "fixed_point.h"
+#include "hystart.h"
 #include "options.h"
 
 enum { HYSTART = COMMON_OPTIONS, HZ };
@@ -79,9 +80,7 @@ static const struct rw_word_name cubic_words[] = {
 
 /* The clocks of kernel and capture may differ by this. */
 enum { HYSTART_NARROW_US = 200 };
-enum { BETA_1024 = 717, BETA_FRIENDLY = 15, SCALE_410 = 410, HYSTART_SAMPLES = 8, HYSTART_LOW_WINDOW = 16 };
-#define HYSTART_TRAIN_NS 2000000
-#define HYSTART_ACK_DELAY_US 1000
+enum { BETA_1024 = 717, BETA_FRIENDLY = 15, SCALE_410 = 410 };
 #define HYSTART_BURST_BYTES (4 * 65536) /* four super-segments, at the rate that slow start paces: twice cwnd/srtt */
 #define SECOND_NS 1000000000ll
 
@@ -124,12 +123,11 @@ static uint32_t ack_delay_us(const struct rw_connection *c, const struct rw_path
 				  HYSTART_ACK_DELAY_US);
 }
 
-/* By how much a round's least delay is longer than the least of all and an eighth of it. */
+/* By how much a round's least delay is longer than it may be. */
 static int64_t delay_excess_us(const struct rw_path *p)
 {
-	uint32_t least = p->half[DELAY_MIN_US], margin = least >> 3;
-	margin = margin < 4000 ? 4000 : margin > 16000 ? 16000 : margin;
-	return (int64_t)p->half[ROUND_RTT_US] - least - margin;
+	uint32_t least = p->half[DELAY_MIN_US];
+	return (int64_t)p->half[ROUND_RTT_US] - least - rw_hystart_margin_us(least);
 }
 
 static void hystart(const struct rw_connection *c, struct rw_path *p, const struct rw_ack *ack, uint32_t delay_us)
@@ -138,12 +136,10 @@ static void hystart(const struct rw_connection *c, struct rw_path *p, const stru
 		begin_round(p, ack);
 	if (p->cwnd_q16 >> 16 < HYSTART_LOW_WINDOW)
 		return;
-	uint32_t least = p->half[DELAY_MIN_US];
 	if (ack->time_ns - (int64_t)p->word[LAST_ACK_NS] <= HYSTART_TRAIN_NS) {
 		p->word[LAST_ACK_NS] = (uint64_t)ack->time_ns;
-		/* Without pacing a train longer than half the delay fills the path. */
-		uint32_t threshold = (least + ack_delay_us(c, p)) / 2;
-		if (ack->time_ns - (int64_t)p->word[ROUND_START_NS] > (int64_t)threshold * 1000) {
+		int64_t train_ns = ack->time_ns - (int64_t)p->word[ROUND_START_NS];
+		if (rw_hystart_train_fills(train_ns, p->half[DELAY_MIN_US], ack_delay_us(c, p))) {
 			p->half[FOUND] = 1;
 			p->ssthresh_q16 = p->cwnd_q16;
 		}

@@ -14,6 +14,7 @@
 #define RW_SSTHRESH_ESTIMATOR_H
 
 #include "fixed_point.h"
+#include "hystart.h"
 
 enum { ESTIMATOR_STATIC, ESTIMATOR_HOE, ESTIMATOR_HYSTART, ESTIMATOR_HYSTARTPP };
 
@@ -115,20 +116,6 @@ RW_INLINE void hoe_delivered(struct rw_path *p, const struct rw_ack *ack)
 		p->word[PATH_ESTIMATE_Q16] = (uint64_t)median_of_five(h->estimate_segments) << 16;
 }
 
-#define HYSTART_TRAIN_NS 2000000
-enum {
-	HYSTART_SAMPLES = 8,
-	HYSTART_LOW_WINDOW = 16,
-	HYSTART_ACK_DELAY_US = 1000,
-	HYSTART_MARGIN_MIN_US = 4000,
-	HYSTART_MARGIN_MAX_US = 16000
-};
-
-RW_INLINE uint32_t hystart_margin_us(uint32_t delay_us)
-{
-	return (uint32_t)rw_min64(rw_max64(delay_us >> 3, HYSTART_MARGIN_MIN_US), HYSTART_MARGIN_MAX_US);
-}
-
 RW_INLINE void hystart_rtt(struct rw_path *p, const struct rw_ack *ack)
 {
 	struct rw_hystart *h = (struct rw_hystart *)&p->word[PATH_ESTIMATOR];
@@ -148,15 +135,14 @@ RW_INLINE void hystart_rtt(struct rw_path *p, const struct rw_ack *ack)
 		return;
 	if (ack->time_ns - h->last_ack_ns <= HYSTART_TRAIN_NS) {
 		h->last_ack_ns = ack->time_ns;
-		/* Without pacing a train longer than half the delay fills the path. */
-		int64_t threshold_us = (h->delay_min_us + HYSTART_ACK_DELAY_US) / 2;
-		h->found |= ack->time_ns - h->round_start_ns > threshold_us * 1000;
+		h->found |=
+		    rw_hystart_train_fills(ack->time_ns - h->round_start_ns, h->delay_min_us, HYSTART_ACK_DELAY_US);
 	}
 	h->round_min_us = (uint32_t)rw_min64(h->round_min_us, us);
 	if (h->samples < HYSTART_SAMPLES)
 		h->samples++;
 	else
-		h->found |= h->round_min_us > h->delay_min_us + hystart_margin_us(h->delay_min_us);
+		h->found |= h->round_min_us > h->delay_min_us + rw_hystart_margin_us(h->delay_min_us);
 	if (h->found)
 		p->word[PATH_ESTIMATE_Q16] = p->cwnd_q16;
 }
@@ -190,7 +176,7 @@ RW_INLINE void hystartpp_rtt(struct rw_path *p, const struct rw_ack *ack)
 	if (h->conservative && h->round_min_us < h->baseline_us) {
 		h->conservative = h->rounds = 0; /* the delay had not grown for good */
 	} else if (!h->conservative && h->last_min_us != UINT32_MAX &&
-		   h->round_min_us >= (uint64_t)h->last_min_us + hystart_margin_us(h->last_min_us)) {
+		   h->round_min_us >= (uint64_t)h->last_min_us + rw_hystart_margin_us(h->last_min_us)) {
 		h->conservative = 1;
 		h->baseline_us = h->round_min_us;
 	}
