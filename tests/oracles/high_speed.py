@@ -144,7 +144,7 @@ class Illinois(Oracle):
 
     path_class = IllinoisPath
     words: ClassVar[Mapping[str, Word]] = {
-        "alpha": Word("alpha", 0, 10, WORD), "beta": Word("beta", 0, 0, WORD), "min_rtt_ns": Word("shortest"),
+        "alpha": Word("alpha", 1, 10, WORD), "beta": Word("beta", 0, 0, WORD), "min_rtt_ns": Word("shortest"),
         "max_rtt_ns": Word("longest"), "low_rounds": Word("low_rounds", 0, 6), "held": Word("held"),
     }  # fmt: skip
     settings: ClassVar[Mapping[str, Setting]] = Oracle.settings | {
