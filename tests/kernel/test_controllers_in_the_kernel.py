@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import json
 import os
 import signal
 import socket
@@ -27,6 +28,7 @@ import rewindow
 from kernel import cli, libbpf, loaded, toolchain, tracing
 from kernel.errors import LoadFailed, NotLoaded
 from lab import machine
+from rewindow import cli as rewindow_cli
 from rewindow.conformance import step_files
 from rewindow.controllers.steps import Step
 
@@ -42,12 +44,15 @@ HELD = 8
 
 @pytest.fixture(autouse=True)
 def _alone() -> Iterator[None]:
-    """Another test run on this machine loads nothing meanwhile, and this one leaves nothing."""
+    """Another test run on this machine loads nothing meanwhile, and this one leaves what was loaded before, no more."""
     with machine.locked():
+        before = loaded.names_loaded()
         yield
         for chosen in loaded.names_loaded():
-            loaded.unload(chosen)
-        assert not loaded.PINNED.exists()
+            if chosen not in before:
+                loaded.unload(chosen)
+        assert loaded.names_loaded() == before
+        assert before or not loaded.PINNED.exists()
 
 
 def wait_for(true: Callable[[], bool]) -> None:
@@ -274,6 +279,25 @@ def test_one_of_a_name_at_a_time_and_an_interrupted_load_is_cleaned() -> None:
     assert loaded.unload(dwc) == 0
 
 
+def test_a_load_that_is_killed_is_unloaded_as_any_other() -> None:
+    """Killed when its folder is there: some of its maps may be pinned, and sockets may choose it or not."""
+    ewtcp = toolchain.controller("ewtcp")
+    toolchain.build(ewtcp)
+    words = [sys.executable, "-m", "kernel.cli", "load", "ewtcp"]
+    loading = subprocess.Popen(words, cwd=machine.CHECKOUT, stdout=subprocess.DEVNULL)
+    wait_for((loaded.PINNED / ewtcp.kernel_name).is_dir)
+    loading.kill()
+    loading.wait()
+    assert loaded.names_loaded() == [ewtcp]
+    with pytest.raises(LoadFailed, match="loaded already"):
+        loaded.load(ewtcp, {})
+    assert loaded.unload(ewtcp) == 0
+    assert loaded.names_loaded() == []
+    loaded.load(ewtcp, {})
+    with connected(ewtcp.kernel_name) as (sender, receiver):
+        assert carry(sender, receiver, 16) == 16 * len(BLOCK)
+
+
 def test_what_the_verifier_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller with an unbounded access."""
     text = (toolchain.CONTROLLERS / "ewtcp.c").read_text()
@@ -311,21 +335,41 @@ def test_nobody_but_root_may_load() -> None:
     assert (done.returncode, done.stderr.strip()) == (4, "loading a controller into the kernel needs root")
 
 
-def test_a_trace_tells_what_the_controller_did(tmp_path: Path) -> None:
-    """Steps of connections that begin meanwhile, from the join to the leave; nobody's after it."""
+def traced(name: str, path: Path, before_ns: int) -> tuple[subprocess.Popen[str], int]:
+    """A trace that is under way, and the time up to which steps are written down. before_ns: that of a trace before."""
+    tracer = subprocess.Popen(
+        [sys.executable, "-m", "kernel.cli", "trace", name, "--seconds", "600", "--output", str(path)],
+        cwd=machine.CHECKOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def until_ns() -> int:
+        with libbpf.Map.pinned(loaded.PINNED / toolchain.controller(name).kernel_name / "tracing") as until:
+            return int.from_bytes(until.read(bytes(4), 8) or b"", sys.byteorder)
+
+    wait_for(lambda: until_ns() > before_ns)
+    return tracer, until_ns()
+
+
+@pytest.mark.parametrize("after_a_kill", [False, True])
+def test_a_trace_tells_what_the_controller_did(
+    after_a_kill: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps of connections that begin meanwhile, from the join to the leave; nobody's after it. Also where a trace was
+    killed just before. TLC finds them to be a behaviour of CoupledSlowStart."""
     tccc, path = toolchain.controller("tccc"), tmp_path / "tccc.steps"
     loaded.load(tccc, {"con_ssthresh": "1000"})
+    if after_a_kill:
+        tracer, until_ns = traced("tccc", tmp_path / "killed.steps", 0)
+        tracer.kill()
+        tracer.communicate()
+        assert not (tmp_path / "killed.steps").exists()
+    else:
+        until_ns = 0
     with connected(tccc.kernel_name) as (sender, receiver):
-        tracer = subprocess.Popen(
-            [sys.executable, "-m", "kernel.cli", "trace", "tccc", "--seconds", "600", "--output", str(path)],
-            cwd=machine.CHECKOUT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        tracer, _ = traced("tccc", path, until_ns)
         try:
-            switch = loaded.PINNED / tccc.kernel_name / "tracing"
-            with libbpf.Map.pinned(switch) as until:
-                wait_for(lambda: until.read(bytes(4), 8) != bytes(8))
             with connected(tccc.kernel_name, MPTCP) as (second, its_receiver):
                 assert carry(second, its_receiver, 64) == 64 * len(BLOCK)
             wait_for(lambda: loaded.status(tccc).connections == 1)
@@ -342,6 +386,10 @@ def test_a_trace_tells_what_the_controller_did(tmp_path: Path) -> None:
     assert kinds.count("rtt") > 5
     assert "of 1 connections" in said
     assert "; 0 steps of connections" not in said
+    assert rewindow_cli.main(["specs", "trace", "--steps", str(path), "--json"]) == 0
+    (judged,) = json.loads(capsys.readouterr().out)["connections"]
+    assert (judged["algorithm"], judged["conforms"]) == ("tccc", True)
+    assert judged["events"] > 5
 
 
 @pytest.mark.parametrize("ends", [False, True])

@@ -261,18 +261,23 @@ def test_a_controller_that_somebody_has_loaded_stays(tmp_path: Path) -> None:
         loaded.unload(tccc)
 
 
-def under_way(scenario: Path, out: Path) -> tuple[subprocess.Popen[bytes], Path, list[int]]:
+def under_way(
+    scenario: Path, out: Path, control: str = "reno", *options: str
+) -> tuple[subprocess.Popen[bytes], Path, list[int]]:
     """A run whose data is being traced, for a while yet: its process, its folder so far, the processes in its
-    namespaces."""
-    scenario.write_text(SCENARIO.replace('"90kB"', '"2MB"').replace('"30kB"', '"500kB"'))
-    started = subprocess.Popen([*PROGRAM, "run", str(scenario), "--output", str(out)], stdout=subprocess.DEVNULL)
+    namespaces. control: the congestion control of its MPTCP sender."""
+    text = SCENARIO.replace('"90kB"', '"2MB"').replace('"30kB"', '"500kB"').replace('"reno"', f'"{control}"')
+    scenario.write_text(text.replace("offload = true", "") if options else text)
+    words = [*PROGRAM, "run", str(scenario), "--output", str(out), *options]
+    started = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + WAIT_S
     while not (traced := [p for p in out.glob(".small-3.*/trace") if p.stat().st_size > 0]):
         assert started.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
     names = machine.namespaces()
-    assert set(names) == {"rwlab-client", "rwlab-server", "rwlab-other", "rwlab-other.six", "rwlab-peer"}
+    more = "rwlab-.routers" if options else "rwlab-other.six"
+    assert set(names) == {"rwlab-client", "rwlab-server", "rwlab-other", "rwlab-peer", more}
     return started, traced[0].parent, [int(p) for n in names for p in run(["ip", "netns", "pids", n]).split()]
 
 
@@ -280,13 +285,16 @@ def alive(processes: list[int]) -> list[int]:
     return [pid for pid in processes if machine.started(pid)]
 
 
-def test_the_next_start_cleans_what_a_killed_run_left(scenario: Path, tmp_path: Path) -> None:
-    killed, folder, processes = under_way(scenario, tmp_path / "out")
+@pytest.mark.parametrize("ways", [("reno",), ("rw_tccc",), ("reno", "--queues", "kernel")], ids=" ".join)
+def test_the_next_start_cleans_what_a_killed_run_left(ways: tuple[str, ...], scenario: Path, tmp_path: Path) -> None:
+    killed, folder, processes = under_way(scenario, tmp_path / "out", *ways)
     killed.kill()
     killed.wait()
     assert len(processes) >= 7  # two transfers have two ends each, three interfaces are captured
+    assert [c.kernel_name for c in loaded.names_loaded()] == [w for w in ways if w.startswith("rw_")]
     with machine.alone():
         assert left_on_the_machine() == []
+        assert loaded.names_loaded() == []
         assert alive(processes) == []
         assert not folder.exists()
         assert sorted(os.listdir(machine.STATE)) == ["lock"]
