@@ -116,13 +116,13 @@ def build(scenario: Scenario, devices: Mapping[Interface, str]) -> list[tuple[st
     set_options(ROUTERS, {"net.ipv6.conf.all.forwarding": "1", "net.ipv4.ip_forward": "1"}
                 | {f"net.ipv4.conf.{which}.rp_filter": "0" for which in ("all", "default")})  # fmt: skip
     names = [*devices.values(), *(q.device for q in made)]
-    ip([f"link set {name} netns {ROUTERS}" for name in names])
+    ip([f"link set dev {name} netns {ROUTERS}" for name in names])
     ip(
         [
             command
             for name in names
-            for command in (f"link set {name} mtu {mtu_bytes} txqueuelen {QUEUE_PACKETS} addrgenmode none",
-                            f"link set {name} up")
+            for command in (f"link set dev {name} mtu {mtu_bytes} txqueuelen {QUEUE_PACKETS} addrgenmode none",
+                            f"link set dev {name} up")
         ],
         ROUTERS,
     )  # fmt: skip
@@ -132,7 +132,7 @@ def build(scenario: Scenario, devices: Mapping[Interface, str]) -> list[tuple[st
     for interface, name in inside.items():
         ip([f"link add {name} netns {ROUTERS} address {ROUTER_MAC} type veth peer name {interface.name} "
             f"netns {host_namespace(interface.host)} address {HOST_MAC} gso_max_segs 1"])  # fmt: skip
-        ip([f"link set {name} mtu {interface.mtu_bytes} addrgenmode none", f"link set {name} up"], ROUTERS)
+        ip([f"link set dev {name} mtu {interface.mtu_bytes} addrgenmode none", f"link set dev {name} up"], ROUTERS)
     _route(scenario, devices, inside, {q.link.name: q.device for q in made})
     return [(ROUTERS, name) for name in names]
 

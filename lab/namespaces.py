@@ -108,8 +108,8 @@ def set_options(namespace: str, options: Mapping[str, str]) -> None:
 
 def _device(interface: Interface, more: str = "") -> list[str]:
     return [
-        f"link set {interface.name} mtu {interface.mtu_bytes} txqueuelen {QUEUE_PACKETS} {more}",
-        f"link set {interface.name} up",
+        f"link set dev {interface.name} mtu {interface.mtu_bytes} txqueuelen {QUEUE_PACKETS} {more}",
+        f"link set dev {interface.name} up",
     ]
 
 
@@ -117,7 +117,7 @@ def _router(interface: Interface, device: str, host: str) -> str:
     """Makes the router of an interface with offload, and the veth to the host; returns the router's namespace."""
     name = f"{host}.{interface.name}"
     family = _family(interface)
-    ip([f"netns add {name}", f"link set {device} netns {name} name {interface.name}"])
+    ip([f"netns add {name}", f"link set dev {device} netns {name} name {interface.name}"])
     set_options(name, {"net.ipv6.conf.all.forwarding": "1", "net.ipv4.ip_forward": "1"}
                 | {f"net.ipv4.conf.{which}.rp_filter": "0" for which in ("all", "default")})  # fmt: skip
     ip([f"link add inside netns {name} address {ROUTER_MAC} type veth peer name {interface.name} netns {host} "
@@ -125,8 +125,8 @@ def _router(interface: Interface, device: str, host: str) -> str:
     ip(
         [
             *_device(interface, "addrgenmode none"),
-            f"link set inside mtu {interface.mtu_bytes} addrgenmode none",
-            "link set inside up",
+            f"link set dev inside mtu {interface.mtu_bytes} addrgenmode none",
+            "link set dev inside up",
         ],
         name,
     )
@@ -186,7 +186,7 @@ def joined_by_the_emulator(scenario: Scenario, devices: Mapping[Interface, str])
             if host.offload:
                 places.append((_router(interface, devices[interface], name), interface.name))
             else:
-                ip([f"link set {devices[interface]} netns {name} name {interface.name}"])
+                ip([f"link set dev {devices[interface]} netns {name} name {interface.name}"])
                 places.append((name, interface.name))
     return places
 

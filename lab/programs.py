@@ -18,7 +18,7 @@ def run(words: Sequence[str], stdin: str = "") -> str:
         raise LabFailed(f"{' '.join(words)}: {e}") from e
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
-        raise LabFailed(f"{' '.join(words)}: exit status {done.returncode}: {said[-1]}")
+        raise LabFailed(f"{' '.join(words)}: exit status {done.returncode}: {'; '.join(said[-2:])}")
     return done.stdout
 
 

@@ -31,7 +31,7 @@ seconds = 60
 seed = 3
 
 [hosts.client]
-interfaces.one = { address = "10.0.1.1", mtu = 1400 }
+interfaces.a = { address = "10.0.1.1", mtu = 1400 }
 interfaces.two = { address = "10.0.2.1", mtu = 1400 }
 
 [hosts.server]
@@ -57,7 +57,7 @@ limit = "20 packets"
 
 [[paths]]
 name = "one"
-from = "client.one"
+from = "client.a"
 to = "server.one"
 links = ["bottleneck"]
 
