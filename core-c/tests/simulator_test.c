@@ -44,7 +44,7 @@ static void open_receiver(struct rw_receiver *r, int timestamps)
 static int arrives(struct rw_receiver *r, uint32_t n, int pushed, int64_t now_ns, struct rw_acknowledgment *ack)
 {
 	struct rw_arrival a = {.time_ns = now_ns, .sequence = FIRST + n * MSS, .bytes = MSS, .pushed = (uint8_t)pushed};
-	int acknowledges = rw_receiver_take(r, &a);
+	int acknowledges = rw_receiver_take(r, &a) || rw_receiver_read(r);
 	if (acknowledges)
 		rw_receiver_acknowledge(r, r->in_order, ack);
 	return acknowledges;
@@ -73,6 +73,56 @@ static void test_delayed_acknowledgments(void **state)
 	rw_receiver_acknowledge(&r, r.in_order, &ack);
 	assert_int_equal(ack.ack, FIRST + n * MSS);
 	assert_true(rw_receiver_next_ns(&r) == RW_NEVER);
+	rw_receiver_close(&r);
+}
+
+/* PSH is answered once the application has read it: MPTCP's data may wait for what another subflow carries. A hole is no reading. */
+static void test_pushed_data_is_acknowledged_when_it_is_read(void **state)
+{
+	struct rw_receiver r;
+	struct rw_acknowledgment ack;
+	uint32_t n = 0;
+	int64_t now = 0;
+	(void)state;
+	open_receiver(&r, 1);
+	while (n < 18)
+		if (!arrives(&r, n++, 0, now += MS, &ack) && n == 18)
+			rw_receiver_acknowledge(&r, r.in_order, &ack);
+	struct rw_arrival a = {.time_ns = now += MS, .sequence = FIRST + n * MSS, .bytes = MSS, .pushed = 1};
+	assert_int_equal(rw_receiver_read(&r), 0);
+	assert_int_equal(rw_receiver_take(&r, &a), 0);
+	assert_int_equal(rw_receiver_read(&r), 1);
+	a.sequence += 2 * MSS;
+	rw_receiver_take(&r, &a);
+	assert_int_equal(rw_receiver_read(&r), 0);
+	rw_receiver_acknowledge(&r, r.in_order, &ack);
+	assert_int_equal(ack.ack, FIRST + 19 * MSS);
+	assert_int_equal(rw_receiver_read(&r), 0);
+	rw_receiver_close(&r);
+}
+
+/* A segment that tells of a reduced window (CWR) is acknowledged at once. */
+static void test_a_reduction_is_acknowledged_at_once(void **state)
+{
+	struct rw_receiver r;
+	struct rw_acknowledgment ack;
+	int64_t now = 0;
+	uint32_t n = 0;
+	(void)state;
+	open_receiver(&r, 1);
+	r.settings.ecn = 1;
+	while (n < 18)
+		if (!arrives(&r, n++, 0, now += MS, &ack) && n == 18)
+			rw_receiver_acknowledge(&r, r.in_order, &ack);
+	r.echo_ce = 1;
+	struct rw_arrival a = {.time_ns = now += MS, .sequence = FIRST + n * MSS, .bytes = MSS, .reduced = 1};
+	assert_int_equal(rw_receiver_take(&r, &a), 1);
+	rw_receiver_acknowledge(&r, r.in_order, &ack);
+	assert_int_equal(ack.ack, FIRST + 19 * MSS);
+	assert_int_equal(ack.echo_ce, 0);
+	a.sequence += MSS;
+	a.reduced = 0;
+	assert_int_equal(rw_receiver_take(&r, &a), 0);
 	rw_receiver_close(&r);
 }
 
@@ -235,6 +285,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_timers_fire_at_ticks),
 					   cmocka_unit_test(test_delayed_acknowledgments),
+					   cmocka_unit_test(test_pushed_data_is_acknowledged_when_it_is_read),
+					   cmocka_unit_test(test_a_reduction_is_acknowledged_at_once),
 					   cmocka_unit_test(test_acknowledgments_around_a_hole),
 					   cmocka_unit_test(test_the_window_grows_and_never_shrinks),
 					   cmocka_unit_test(test_the_buffer_is_the_kernels),

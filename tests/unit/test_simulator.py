@@ -32,6 +32,7 @@ interfaces.a = {{ address = "10.0.1.1", mtu = 1400 }}
 interfaces.b = {{ address = "10.0.2.1", mtu = 1400 }}
 [hosts.server]
 ecn = {ecn}
+receive_buffer = "512kB"
 interfaces.a = {{ address = "10.0.1.2", mtu = 1400 }}
 interfaces.b = {{ address = "10.0.2.2", mtu = 1400 }}
 [hosts.rival]
@@ -238,7 +239,7 @@ def test_round_trips_of_the_handshake_and_the_end_are_told() -> None:
     (alone,) = simulate(one_path(line, 'bytes = "1MB"'), 1).transfers[0].subflows
     assert alone.handshake_s == pytest.approx(0.040, abs=0.002)
     assert alone.closing_s == pytest.approx(0.040, abs=0.001)
-    beside = simulate(dumbbell(line, 8), 1)
+    beside = simulate(dumbbell(line, 7), 1)
     (client,), (rival,) = (t.subflows for t in beside.transfers)
     assert client.closing_s is not None
     assert rival.closing_s is not None

@@ -9,7 +9,7 @@
  */
 #define BURST_OVERHEAD_BYTES 930
 #define SEGMENT_ROOM 2304 /* what the tuning of the send buffer counts for a segment */
-/* Linux gives one subflow so much data at a time. */
+/* Linux gives one subflow so much data at a time, at least, where the subflow's buffer has room. */
 #define BURST_BYTES 65428
 /*
  * MPTCP keeps what is written in pieces of this size, until all of a piece is acknowledged. Measured: the first write that finds an
@@ -78,13 +78,24 @@ static struct rw_simulated_subflow *soonest(rw_simulation *s, const struct rw_si
 	return best && held_bytes(best) < buffer_bytes(c, best) ? best : NULL;
 }
 
-static void begin_burst(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f)
+/* The pace of a subflow counts on average over what it was given. */
+static void average_pace(struct rw_simulated_subflow *f)
 {
 	uint64_t held = held_bytes(f), rate = rw_transmitter_pace(&f->tx);
-	c->carrier = (uint32_t)(f - s->subflow);
-	c->burst = BURST_BYTES / f->mss * f->mss;
-	f->rate_bytes = rw_multiply_divide(f->rate_bytes ? f->rate_bytes : rate, held, held + c->burst) +
-			rw_multiply_divide(rate, c->burst, held + c->burst);
+	f->rate_bytes = rw_multiply_divide(f->rate_bytes ? f->rate_bytes : rate, held, held + BURST_BYTES) +
+			rw_multiply_divide(rate, BURST_BYTES, held + BURST_BYTES);
+}
+
+/* A burst has whole pieces, as many as make BURST_BYTES, or fewer where the subflow's buffer has no more room. */
+static uint64_t burst_end(const struct rw_simulated_connection *c, const struct rw_simulated_subflow *f)
+{
+	const struct rw_stream *d = c->stream;
+	uint64_t limit = rw_min64(c->written, d->window_end), end = d->given;
+	uint64_t held = held_bytes(f), room = buffer_bytes(c, f);
+	do
+		end = rw_min64((end / PIECE_BYTES + 1) * PIECE_BYTES, limit);
+	while (end < limit && end - d->given < BURST_BYTES && held + (end - d->given) < room);
+	return end;
 }
 
 void rw_application_carry(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f,
@@ -118,16 +129,12 @@ void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c)
 		return;
 	}
 	while (d->given < c->written && d->given < d->window_end && !s->failed) {
-		struct rw_simulated_subflow *f = c->burst ? &s->subflow[c->carrier] : NULL;
-		if (!f || !may_carry(f)) {
-			f = soonest(s, c);
-			if (!f)
-				return;
-			begin_burst(s, c, f);
-		}
-		uint64_t n = rw_min64(c->burst, rw_min64(c->written, d->window_end) - d->given);
-		rw_application_carry(s, c, f, d->given, d->given + n);
-		c->burst -= (uint32_t)n;
+		struct rw_simulated_subflow *f = soonest(s, c);
+		if (!f)
+			return;
+		uint64_t end = burst_end(c, f);
+		average_pace(f);
+		rw_application_carry(s, c, f, d->given, end);
 	}
 }
 

@@ -206,6 +206,16 @@ static void establish(rw_simulation *s, const struct rw_wire *w)
 	rw_application_begin(s, f->connection);
 }
 
+/* The application has read all that came in order; data of another subflow may have waited for what lay before it. */
+static void acknowledge_read(rw_simulation *s, const struct rw_simulated_connection *c)
+{
+	for (uint32_t i = c->first; i < c->first + c->subflows; i++)
+		if (rw_receiver_read(&s->subflow[i].rx)) {
+			send_ack(s, i);
+			rw_simulation_plan_subflow(s, i);
+		}
+}
+
 static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 {
 	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
@@ -240,13 +250,19 @@ static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 				     .marked = w->marked,
 				     .reduced = (w->flags & RW_FLAG_CWR) != 0,
 				     .pushed = (w->flags & RW_FLAG_PSH) != 0};
+	uint64_t before = taken(s, f);
 	int acknowledges = rw_receiver_take(r, &arrival);
 	struct rw_stream *stream = s->connection[f->connection].stream;
 	if (stream && rw_stream_receive(stream, f->tx.path, r->next))
 		s->failed = 1;
-	read_arrivals(s, f);
+	/* Measured: MPTCP's window grows by what the application reads at once, and it reads only where data came in order. */
+	int reads = taken(s, f) != before || !stream;
+	if (reads)
+		read_arrivals(s, f);
 	if (acknowledges)
 		send_ack(s, w->subflow);
+	if (reads)
+		acknowledge_read(s, &s->connection[f->connection]);
 	if (r->failed)
 		s->failed = 1;
 }

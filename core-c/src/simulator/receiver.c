@@ -167,14 +167,10 @@ static int hold_ack(struct rw_receiver *r, int64_t now_ns)
 	return 1;
 }
 
-/*
- * Data came: is an ACK sent at once? Otherwise a timer runs. The application has read everything at once, so that a pushed segment
- * without a hole before it is acknowledged.
- */
-static int decide(struct rw_receiver *r, int pushed, int64_t now_ns)
+/* Data came: is an ACK sent at once? Otherwise a timer runs. */
+static int decide(struct rw_receiver *r, int64_t now_ns)
 {
-	if (r->must_ack || (pushed && !r->helds) || rw_seq_diff(r->next, r->acked) > (int32_t)r->settings.mss ||
-	    r->quick)
+	if (r->must_ack || rw_seq_diff(r->next, r->acked) > (int32_t)r->settings.mss || r->quick)
 		return 1;
 	if (r->helds)
 		return !hold_ack(r, now_ns);
@@ -271,8 +267,11 @@ static void measure_round_trip(struct rw_receiver *r, const struct rw_arrival *a
 int rw_receiver_take(struct rw_receiver *r, const struct rw_arrival *a)
 {
 	uint32_t start = a->sequence, end = start + a->bytes;
-	if (a->reduced)
+	if (a->reduced) {
 		r->echo_ce = 0;
+		/* Measured: each segment that tells of a reduction is acknowledged at once. */
+		r->must_ack |= a->bytes > 0;
+	}
 	if (a->marked && r->settings.ecn) {
 		if (!r->echo_ce)
 			acknowledge_quickly(r, QUICK_ACKS_CE);
@@ -303,20 +302,23 @@ int rw_receiver_take(struct rw_receiver *r, const struct rw_arrival *a)
 		follow_pace(r, a->time_ns);
 		if (is_new)
 			grow(r);
-		return decide(r, a->pushed, a->time_ns);
+		return decide(r, a->time_ns);
 	}
 	int hole = r->helds > 0;
 	uint32_t before = r->next;
 	r->next = end;
 	join_held(r);
 	r->in_order += r->next - before;
+	r->pushed |= a->pushed;
 	if (hole && !r->helds)
 		r->must_ack = 1;
 	follow_pace(r, a->time_ns);
 	measure_round_trip(r, a);
 	grow(r);
-	return decide(r, a->pushed, a->time_ns);
+	return decide(r, a->time_ns);
 }
+
+int rw_receiver_read(const struct rw_receiver *r) { return r->pushed && !r->helds; }
 
 int64_t rw_receiver_next_ns(const struct rw_receiver *r)
 {
@@ -348,7 +350,7 @@ void rw_receiver_acknowledge(struct rw_receiver *r, uint64_t position, struct rw
 		ack->sack[ack->sacks++] = r->duplicate;
 	for (uint8_t i = 0; r->settings.sack && i < r->recents && ack->sacks < most; i++)
 		ack->sack[ack->sacks++] = r->recent[i];
-	r->has_duplicate = r->must_ack = 0;
+	r->has_duplicate = r->must_ack = r->pushed = 0;
 	r->acked = r->next;
 	r->quick -= r->quick > 0;
 	r->ack_due_ns = r->held_due_ns = RW_NEVER;

@@ -77,6 +77,7 @@ struct rw_receiver {
 	int64_t held_due_ns; /* an ACK that is held back while there is a hole, or RW_NEVER */
 	uint32_t duplicates, held_next, held_acks;
 	uint8_t must_ack; /* before anything else happens */
+	uint8_t pushed; /* so was data that is not acknowledged yet: its ACK is sent when the application has read it */
 	uint8_t echo_ce; /* until the sender says that it has reduced its window */
 	uint64_t rtt_ns; /* of the receiver's own; without timestamps the shortest; 0: not known */
 	uint32_t ts_echoed; /* by the last segment that had a sample */
@@ -103,6 +104,8 @@ void rw_receiver_close(struct rw_receiver *r);
 
 /* Data arrives. Returns 1 if an ACK is to be sent at once. How much more lies in order: `next`. */
 int rw_receiver_take(struct rw_receiver *r, const struct rw_arrival *arrival);
+/* The application has read what lies in order, and nothing more is there to be read: returns 1 if an ACK is to be sent. */
+int rw_receiver_read(const struct rw_receiver *r);
 /* A timer of the receiver is due: returns 1 if an ACK is to be sent. */
 int rw_receiver_due(struct rw_receiver *r, int64_t now_ns);
 /* When the next of its timers is due, or RW_NEVER. */

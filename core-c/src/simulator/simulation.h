@@ -93,8 +93,6 @@ struct rw_simulated_connection {
 	struct rw_scheduled *scheduled; /* null: TCP, or the kernel's own scheduler */
 	uint64_t key[2];          /* MPTCP's, of the sender and of the receiver */
 	int64_t reinject_ns;      /* when data goes once more on another subflow, or RW_NEVER */
-	uint32_t carrier,
-	    burst;  /* MPTCP's scheduler: the subflow that is given data now, and how much more, in bytes */
 	/* The application */
 	uint64_t written, acked;
 	uint64_t chunk; /* of the write under way: so much is not in the buffer yet */
