@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import MutableHeaders
@@ -151,8 +151,12 @@ def _serve_dashboard(app: FastAPI, folder: Path) -> None:
         return FileResponse(folder / "docs.html", headers={"Cache-Control": "no-cache"})
 
     @app.get("/{path:path}", include_in_schema=False)
-    async def page(path: str) -> FileResponse:
-        """The dashboard is one page, which reads the address itself."""
-        if path.split("/")[0] not in _PAGES:
+    async def page(request: Request, path: str) -> FileResponse:
+        """The dashboard is one page, which reads the address itself, and tells a reader of one that there is not."""
+        first = path.split("/")[0]
+        is_known = first in _PAGES
+        is_read = first != "v1" and "text/html" in request.headers.get("Accept", "")
+        if not is_known and not is_read:
             raise errors.NotFound("there is no such address; /docs describes those of the API")
-        return FileResponse(folder / "index.html", headers={"Cache-Control": "no-cache"})
+        status = 200 if is_known else errors.NotFound.status
+        return FileResponse(folder / "index.html", status, headers={"Cache-Control": "no-cache"})

@@ -202,8 +202,10 @@ def _add_problems(operation: dict[str, Any], path: str) -> None:
         problems["400"] = problem("The body is no JSON, or stops halfway.")
         problems["408"] = problem("The body did not arrive in time.")
         problems["413"] = problem("The body is larger than any that is meant.")
-    if any(p["name"] == "cursor" for p in operation.get("parameters", [])):
-        problems["400"] = problem("The cursor was not made by this list.")
+    names = {p["name"] for p in operation.get("parameters", [])}
+    broken = {"cursor": "The cursor was not made by this list.", "tag": "A tag is not of the form key=value."}
+    if told := [text for name, text in broken.items() if name in names]:
+        problems["400"] = problem(" ".join(told))
     given = operation["responses"]
     operation["responses"] = dict(sorted({**problems, **given}.items()))
 
@@ -241,7 +243,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, e: RequestValidationError) -> JSONResponse:
-        errors = [{"where": list(x["loc"]), "what": x["msg"]} for x in e.errors()]
+        errors = [{"where": list(x["loc"]), "what": x["msg"].removeprefix("Value error, ")} for x in e.errors()]
         first = errors[0] if errors else {"where": [], "what": "invalid"}
         return _render(422, f"{'.'.join(map(str, first['where']))}: {first['what']}", errors=errors)
 

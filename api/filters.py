@@ -34,8 +34,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _network(text: str) -> str:
-    """Raises ValueError."""
-    return str(ipaddress.ip_network(text.strip(), strict=False))
+    """Raises ValueError. No zone of an IPv6 address: captures have none."""
+    try:
+        if "%" in text:
+            raise ValueError
+        return str(ipaddress.ip_network(text.strip(), strict=False))
+    except ValueError:
+        raise ValueError(f"'{text}' is no address and no prefix; 10.0.0.1, 10.0.0.0/8 and fd00::/8 are") from None
 
 
 Network = Annotated[str, Field(max_length=64), AfterValidator(_network)]

@@ -118,6 +118,10 @@ class Upload(Received):
         try:
             async for chunk in self._body():
                 parser.write(chunk)
+                if part.stranger:
+                    raise Unprocessable(
+                        f"{part.stranger}: a form has one file, and tags are in the address: ?tag=site=berlin"
+                    )
                 self.filename = part.filename
                 for data in part.take():
                     yield data
@@ -129,10 +133,11 @@ class Upload(Received):
 
 
 class _FilePart:
-    """The first part with a filename; other parts are ignored."""
+    """The part with a filename. stranger: what else the form has, which must not be lost without a word."""
 
     def __init__(self) -> None:
         self.filename: str | None = None
+        self.stranger = ""
         self.complete = False
         self._inside = False
         self._field, self._value = b"", b""
@@ -155,7 +160,11 @@ class _FilePart:
         if self._field.lower() == b"content-disposition":
             _, options = parse_options_header(self._value)
             name = options.get(b"filename")
-            if name is not None and not self.complete:
+            if name is None:
+                self.stranger = f"the field '{options.get(b'name', b'').decode('utf-8', 'replace')[:40]}'"
+            elif self.complete:
+                self.stranger = "a second file"
+            else:
                 self.filename = name.decode("utf-8", "replace")
                 self._inside = True
         self._field, self._value = b"", b""

@@ -17,7 +17,6 @@ from api.security import Reader, Session
 
 router = APIRouter(prefix="/v1/aggregates", tags=["aggregates"])
 
-_TAG: dict[int | str, dict[str, Any]] = {400: problem("A tag is not of the form key=value.")}
 Unreliable = Annotated[
     bool, Query(description="Count values, too, that something wrong with their connection makes unreliable.")
 ]
@@ -29,7 +28,10 @@ _OF = (f"Some of {', '.join(measures.NAMES)}", f"Some of {', '.join(dimensions.N
 """What is compared over time: measures and dimensions."""
 
 
-@router.get("", responses=_TAG)
+_SELECTIONS: dict[int | str, dict[str, Any]] = {400: problem("A tag of a selection is not of the form key=value.")}
+
+
+@router.get("")
 async def find(
     session: Session,
     caller: Reader,
@@ -58,7 +60,7 @@ _GROUPS_MAX = 10_000
 """Of a file: they are computed at once."""
 
 
-@router.get(".{suffix}", responses=_TAG | exports.RESPONSES, response_class=StreamingResponse)
+@router.get(".{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
 async def export(
     request: Request,
     session: Session,
@@ -91,7 +93,7 @@ async def export(
     return await exports.export(session, caller, suffix, table, wanted, exports.given(rows))
 
 
-@router.get("/comparison", responses=_TAG)
+@router.get("/comparison", responses=_SELECTIONS)
 async def compare(
     session: Session,
     caller: Reader,
@@ -121,7 +123,7 @@ _VALUES_MAX = 500
 """Of a dimension, in a file."""
 
 
-@router.get("/comparison.{suffix}", responses=_TAG | exports.RESPONSES, response_class=StreamingResponse)
+@router.get("/comparison.{suffix}", responses=_SELECTIONS | exports.RESPONSES, response_class=StreamingResponse)
 async def export_comparison(
     request: Request,
     session: Session,
@@ -155,7 +157,7 @@ async def export_comparison(
     return await exports.export(session, caller, suffix, table, captures, exports.given(rows))
 
 
-@router.get("/changes", responses=_TAG)
+@router.get("/changes")
 async def find_changes(
     session: Session,
     caller: Reader,
@@ -179,7 +181,7 @@ _PERIODS = [
 _CHANGED = [*exports.columns_of(ChangeOut, besides=["connections", "captures"]), *_PERIODS]
 
 
-@router.get("/changes.{suffix}", responses=_TAG | exports.RESPONSES, response_class=StreamingResponse)
+@router.get("/changes.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)
 async def export_changes(
     request: Request,
     session: Session,

@@ -277,7 +277,9 @@ def parsed(query: str, where: str) -> Filters:
         return Filters.model_validate(given)
     except ValidationError as e:
         first = e.errors()[0]
-        raise Unprocessable(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from e
+        raise Unprocessable(
+            f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+        ) from e
 
 
 async def compare(

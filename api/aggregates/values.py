@@ -10,14 +10,13 @@ from fastapi import APIRouter, Depends, Query
 from api import dimensions
 from api.aggregates import service
 from api.aggregates.schemas import NamesOut, ValuesOut
-from api.errors import problem
 from api.filters import Filters, from_query
 from api.security import Reader, Session
 
 router = APIRouter(prefix="/v1/connections", tags=["connections"])
 
 
-@router.get("/values", responses={400: problem("A tag is not of the form key=value.")})
+@router.get("/values")
 async def values(
     session: Session,
     caller: Reader,

@@ -285,11 +285,14 @@ async def retry(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) ->
     """
     await limits.hold_team(session, caller.team_id)
     owned = (Capture.id == capture_id, Capture.team_id == caller.team_id)
-    found = (await session.execute(select(Capture.state, Capture.raw_deleted_at).where(*owned))).one_or_none()
+    wanted = select(Capture.state, Capture.raw_deleted_at, Capture.not_kept).where(*owned)
+    found = (await session.execute(wanted)).one_or_none()
     if found is None:
         raise NotFound("no such capture")
     if found.state is State.done:
         raise Conflict("this capture is analysed: there is nothing to retry")
+    if found.not_kept is not None:
+        raise Conflict(f"nothing of this capture is stored: {found.not_kept}")
     retention.refuse_deleted(found.raw_deleted_at)
     return await _begin_anew(session, caller, capture_id) if found.state is State.failed else None
 

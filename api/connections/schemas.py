@@ -184,6 +184,9 @@ class ConnectionFlags(Schema):
 
 
 class ConnectionDetail(ConnectionOut):
+    started_at: datetime | None
+    """The first packet's time, to a microsecond (RFC 3339); null where the capture's clock says a year that has not
+    four digits."""
     details: ConnectionFlags
     conformance: ConformanceOut | None
     """None: analysed before steps were checked."""

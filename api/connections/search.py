@@ -212,7 +212,7 @@ def _out(row: Any) -> ConnectionFound:
         id=connection.id,
         capture_id=capture.id,
         filename=capture.filename,
-        started_at=_time(fact.first_ns),
+        started_at=time_of(fact.first_ns),
         rtt_inflation=fact.rtt_us / fact.rtt_min_us if has_ratio else None,
         retransmitted_packets=connection.retransmitted_packets,
         verdict=quality.verdict,
@@ -229,7 +229,7 @@ def uploader(token_id: uuid.UUID | None, name: str | None) -> UploaderOut | None
     return None if token_id is None else UploaderOut(id=token_id, name=name or "")
 
 
-def _time(ns: int) -> datetime | None:
+def time_of(ns: int) -> datetime | None:
     """None: the capture's clock says a year that has not four digits."""
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)

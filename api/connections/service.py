@@ -22,6 +22,7 @@ from api.connections.schemas import (
     SubflowRow,
     WindowOut,
 )
+from api.connections.search import time_of
 from api.errors import Gone, NotFound, Unprocessable
 from api.pages import Keyset, Page
 from api.security import Caller
@@ -175,6 +176,7 @@ async def get(session: AsyncSession, caller: Caller, connection_id: uuid.UUID) -
         **_fields(c, found.capture.id, found.quality),
         details=ConnectionFlags(fallback=c.fallback, checksum=c.checksum, fast_closed=c.fast_closed),
         conformance=conformance,
+        started_at=time_of(c.first_ns),
         capture_filename=found.capture.filename,
         raw_deleted_at=found.capture.raw_deleted_at,
         series_deleted_at=found.capture.series_deleted_at,

@@ -89,7 +89,8 @@ export function refused(status: number, statusText: string, body: string): Refus
     // A proxy answers what is no JSON: its status has to do.
   }
   const next = status >= 500 ? ": try again in a minute, and tell those who run it if that does not help" : "";
-  return new Refused(status, typeof detail === "string" && detail ? detail : `the server answers ${status} ${statusText}`.trim() + next);
+  const told = typeof detail === "string" && detail.replace(/^(query|body)\./, ""); // where it was, in words of HTTP
+  return new Refused(status, told || `the server answers ${status} ${statusText}`.trim() + next);
 }
 
 // A server that answers 429 or 503 has done nothing, and says when to ask again. The page waits for it for so long.

@@ -14,6 +14,8 @@ export function si(value: number | null | undefined, unit: string): string {
 
 export const ms = (us: number | null) => (us === null ? "–" : `${(us / 1000).toFixed(1)} ms`);
 export const seconds = (s: number | null) => (s === null ? "–" : `${s.toFixed(2)} s`);
+// A moment in the reader's zone, to the second.
+export const moment = (time: string | number | null) => (time === null ? "–" : new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }));
 // The begin of a day or hour of the API, which are those of UTC.
 export const utc = (time: string | number, unit: string) =>
   unit === "hour"

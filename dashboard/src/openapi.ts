@@ -2475,17 +2475,17 @@ export interface components {
             asked: number;
             /**
              * Predicted
-             * @description That have a prediction.
+             * @description What-ifs with a prediction.
              */
             predicted: number;
             /**
              * Failed
-             * @description That ended with an error.
+             * @description What-ifs that ended with an error.
              */
             failed: number;
             /**
              * Cannot Say
-             * @description Those that are done without a prediction, by reason.
+             * @description What-ifs that ended without a prediction, by reason.
              */
             cannot_say: components["schemas"]["RefusedOut"][];
             /**
@@ -3534,6 +3534,12 @@ export interface components {
              * @description Token of the MPTCP connection, hexadecimal; null where it is not known.
              */
             token: string | null;
+            /**
+             * Started At
+             * @description The first packet's time, to a microsecond (RFC 3339); null where the capture's clock says a year that has not
+             *     four digits.
+             */
+            started_at: string | null;
             /** @description What is known of the connection's Multipath TCP. */
             details: components["schemas"]["ConnectionFlags"];
             /** @description None: analysed before steps were checked. */
@@ -7519,9 +7525,9 @@ export interface components {
              * Settings
              * @description Changes of the network: pathN.rate (bit/s, as 20M), pathN.queue and pathN.ecn (packets), pathN.loss (a share, as
              *     1%), pathN.rtt and pathN.jitter (seconds, as 20ms) of the connection's N-th subflow, and send_buffer (bytes).
-             *     source: what its application sends, in place of what the capture suggests: bytes (as many as recorded), time (as
-             *     much as it can for as long), clock (writes at the recorded times) or requests (each write as long after the data
-             *     before it was acknowledged).
+             *     source: the application's writes, instead of those that the capture suggests: bytes (a transfer of the recorded
+             *     bytes), time (always data to send, for the recorded time), clock (writes at the recorded times) or requests (each at
+             *     the recorded time after the data before it was acknowledged).
              */
             settings?: {
                 [key: string]: string | number;
@@ -7972,7 +7978,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The cursor was not made by this list. */
+            /** @description The cursor was not made by this list. A tag is not of the form key=value. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8263,6 +8269,15 @@ export interface operations {
                     "text/csv": string;
                     "application/jsonl": string;
                     "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
             /** @description No token, or one that is unknown, expired or revoked. */
@@ -10348,7 +10363,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The cursor was not made by this list. */
+            /** @description The cursor was not made by this list. A tag is not of the form key=value. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10523,6 +10538,15 @@ export interface operations {
                     "text/csv": string;
                     "application/jsonl": string;
                     "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
             /** @description No token, or one that is unknown, expired or revoked. */
@@ -12390,7 +12414,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description A tag is not of the form key=value. */
+            /** @description A tag of a selection is not of the form key=value. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12491,7 +12515,7 @@ export interface operations {
                     "application/vnd.apache.parquet": string;
                 };
             };
-            /** @description A tag is not of the form key=value. */
+            /** @description A tag of a selection is not of the form key=value. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -20139,6 +20163,15 @@ export interface operations {
                     "text/csv": string;
                     "application/jsonl": string;
                     "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description A tag is not of the form key=value. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
             /** @description No token, or one that is unknown, expired or revoked. */

@@ -90,7 +90,7 @@ def test_capture_from_upload_to_result(analysed: dict[str, Any], client: TestCli
 def test_multipart_upload_is_the_same_capture(client: TestClient, run_jobs: Run) -> None:
     raw = upload(client)
     with SAMPLE.open("rb") as f:
-        form = client.post("/v1/captures", files={"comment": (None, "x"), "file": ("../evil\\name.pcap", f)})
+        form = client.post("/v1/captures", files={"file": ("../evil\\name.pcap", f)})
     assert form.status_code == 202
     assert form.json()["id"] == raw["id"]
     again = client.post("/v1/captures?tag=site=lab", content=SAMPLE.read_bytes(), headers=PCAP)
@@ -201,9 +201,17 @@ def test_refused_uploads(client: TestClient, monkeypatch: pytest.MonkeyPatch) ->
     from store.settings import settings
 
     assert_problem(client.post("/v1/captures", content=b"", headers=PCAP), 422, "empty")
-    assert_problem(client.post("/v1/captures", files={"comment": (None, "no file")}), 422, "has no file")
-    broken = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\nstops here'
+    form = {"file": ("a.pcap", b"x"), "tag": (None, "site=lab")}
+    assert_problem(
+        client.post("/v1/captures", files=form), 422, "the field 'tag': a form has one file, and tags are in the"
+    )
+    two = [("file", ("a.pcap", b"x")), ("file", ("b.pcap", b"y"))]
+    assert_problem(client.post("/v1/captures", files=two), 422, "a second file: a form has one file")
+    nothing = b"--b--\r\n"
     multipart = {"Content-Type": "multipart/form-data; boundary=b"}
+    assert_problem(client.post("/v1/captures", content=nothing, headers=multipart), 422, "has no file")
+    assert client.get("/v1/captures").json()["items"] == []
+    broken = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\nstops here'
     assert_problem(client.post("/v1/captures", content=broken, headers=multipart), 422, "stopped halfway")
     nothing = client.post("/v1/captures", content=b"zzzz", headers=multipart)
     assert nothing.status_code in (400, 422)

@@ -293,6 +293,12 @@ def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:
         assert_problem(client.get(f"{url}?adress=10.0.0.1"), 422, "unknown query parameter 'adress'")
         for wanted, said in (
             ({"address": "10.0.0.256"}, "address"),
+            (
+                {"address": "fe80::1%eth0"},
+                "'fe80::1%eth0' is no address and no prefix; 10.0.0.1, 10.0.0.0/8 and fd00::/8",
+            ),
+            ({"kind": ["tcp", "mptcp"]}, "the query parameter 'kind' may be given once"),
+            ({"bytes_min": [1, 2]}, "the query parameter 'bytes_min' may be given once"),
             ({"address": ["10.0.0.1"] * 17}, "at most 16"),
             ({"port": 65536}, "65535"),
             ({"kind": "udp"}, "kind"),

@@ -14,6 +14,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 import rewindow
+from api.app import routes
 from rewindow.findings.connections import Connection, Subflow
 from store import models
 from tests.conftest import CAPTURES
@@ -80,6 +81,17 @@ def test_every_answer_has_a_schema() -> None:
                 if status.startswith("2") and status != "204" and (path, method, status) not in BODILESS:
                     for media_type, content in response["content"].items():
                         assert not anything(content["schema"]), (method, path, media_type)
+
+
+def test_a_broken_tag_is_told_as_an_answer_of_every_address_that_takes_tags() -> None:
+    document = routes().openapi()
+    takes = {
+        path: operations["get"]["responses"]
+        for path, operations in document["paths"].items()
+        if any(p["name"] in ("tag", "selection") for p in operations.get("get", {}).get("parameters", []))
+    }
+    assert len(takes) >= 11
+    assert [path for path, answers in takes.items() if "tag" not in answers.get("400", {}).get("description", "")] == []
 
 
 def test_what_the_library_finds_is_what_the_api_tells(client: TestClient, run_jobs: Run) -> None:

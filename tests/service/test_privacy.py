@@ -149,6 +149,7 @@ def test_of_what_is_no_capture_nothing_is_kept(cutting: TestClient, run_jobs: Ru
     assert "x.trace: not a capture: neither pcap nor pcapng nor snoop; tshark: " in capture["error"]
     assert "; payload is cut from this team's captures" in capture["error"]
     assert_problem(cutting.get(f"/v1/captures/{capture['id']}/file"), 404, "nothing of this capture is stored")
+    assert_problem(cutting.post(f"/v1/captures/{capture['id']}/retry"), 409, "nothing of this capture is stored")
     again = cutting.post("/v1/captures?filename=x.trace", content=other, headers=PCAP).json()
     assert again["id"] == capture["id"]
     set_to(cutting, payload="kept")

@@ -1,0 +1,140 @@
+"""Addresses and inputs that are wrong: each page says what is wrong and what to do, and goes on."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from deploy.run import Services, wait_for
+from tests.acceptance.test_stack import get
+from tests.acceptance.test_whatifs import post
+from tests.conftest import CAPTURES, make_token
+
+
+@pytest.fixture(scope="module")
+def team(stack: Services) -> str:
+    """The token of a team with one capture."""
+    token = make_token(["read", "write"])
+    body = (CAPTURES / "mptcp-ecn.pcap").read_bytes()
+    post(stack, token, "/v1/captures?filename=mptcp-ecn.pcap", body, "application/vnd.tcpdump.pcap")
+    wait_for("the analysis", lambda: all(c["state"] == "done" for c in get(stack, token, "/v1/captures")["items"]))
+    return token
+
+
+@pytest.fixture
+def signed_in(stack: Services, team: str, page: Page) -> Page:
+    page.context.clear_cookies()
+    page.goto(stack.address)
+    page.get_by_test_id("token").fill(team)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_role("heading", name="Team")).to_be_visible()
+    page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
+    return page
+
+
+def forget_refusals(page: Page) -> None:
+    """The browser logs each answer of 422, which is what is tested here."""
+    page.troubles[:] = [t for t in page.troubles if "422" not in t]  # type: ignore[attr-defined]
+
+
+def test_an_address_that_there_is_not(stack: Services, signed_in: Page) -> None:
+    page = signed_in
+    answer = page.goto(f"{stack.address}/nothing/here")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page).to_have_title("No such page – rewindow")
+    page.get_by_role("link", name="Begin at the start").click()
+    expect(page.get_by_role("heading", name="Team")).to_be_visible()
+    page.troubles[:] = [t for t in page.troubles if "404" not in t]  # type: ignore[attr-defined]
+    for path, accept in (("/nothing", "application/json"), ("/v1/nothing", "text/html")):
+        request = urllib.request.Request(stack.address + path, headers={"Accept": accept})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request)
+        with refused.value as answered:
+            assert (answered.code, answered.headers["Content-Type"]) == (404, "application/problem+json")
+
+
+def test_a_period_that_is_none(stack: Services, signed_in: Page) -> None:
+    page = signed_in
+    wrong = page.get_by_role("alert")
+    page.goto(f"{stack.address}/?from=garbage")
+    expect(wrong).to_have_text('"garbage" is no time, such as 2026-11-27T12:00:00Z')
+    page.goto(f"{stack.address}/?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z")
+    expect(wrong).to_have_text("The period ends before it begins: choose a later end, or an earlier begin.")
+    page.get_by_role("button", name="12 weeks").click()
+    expect(wrong).to_have_count(0)
+    expect(page.get_by_test_id("period")).to_be_visible()
+
+
+def test_an_error_of_a_filter_goes_with_it(stack: Services, signed_in: Page) -> None:
+    page = signed_in
+    for path in ("/", "/connections"):
+        page.goto(f"{stack.address}{path}?address=foo")
+        expect(page.get_by_role("alert").first).to_have_text(
+            "address.0: 'foo' is no address and no prefix; 10.0.0.1, 10.0.0.0/8 and fd00::/8 are"
+        )
+        page.get_by_test_id("address").fill("10.0.0.0/8")
+        page.get_by_test_id("address").press("Enter")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        forget_refusals(page)
+
+
+def test_a_refusal_of_what_is_done_with_many_stays_to_be_read(stack: Services, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{stack.address}/connections")
+    page.get_by_role("checkbox", name="choose all that are shown").check()
+    page.get_by_test_id("bulk-tag").fill("a" * 300 + "=b")
+    with page.expect_response(lambda r: r.url.split("?")[0].endswith("/v1/connections") and r.request.method == "GET"):
+        page.get_by_role("button", name="tag", exact=True).click()  # the list is read again, too
+    expect(page.get_by_test_id("bulk-chosen")).to_have_text("2 chosen")
+    expect(page.get_by_role("button", name="tag", exact=True)).to_be_enabled()
+    expect(page.get_by_role("alert")).to_contain_text("tag")
+    forget_refusals(page)
+
+
+def test_a_period_beyond_a_connection_shows_the_whole(stack: Services, team: str, signed_in: Page) -> None:
+    page = signed_in
+    (first, *_) = get(stack, team, "/v1/connections")["items"]
+    for period in ("from=9999&to=10000", "from=2&to=1e12", "from=9999&to=10000&graph=sequence&subflow=-3"):
+        with page.expect_response(
+            lambda r: "/sequence" in r.url or ("/series" in r.url and "algorithms=&" not in r.url)
+        ):
+            page.goto(f"{stack.address}/connections/{first['id']}?{period}")
+        expect(page.get_by_text("captured").first).to_be_visible()
+        expect(page.get_by_test_id("chart")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+
+LONG = "nobreak" * 200
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_texts_without_a_place_to_break_are_not_cut_off(
+    width: int, stack: Services, team: str, signed_in: Page
+) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": width, "height": 900})
+    (capture,) = get(stack, team, "/v1/captures")["items"]
+    changed = json.dumps({"notes": LONG, "tags": {"site": LONG[:150]}}).encode()
+    request = urllib.request.Request(
+        f"{stack.address}/v1/captures/{capture['id']}", changed, method="PATCH",
+        headers={"Authorization": f"Bearer {team}", "Content-Type": "application/json"},
+    )  # fmt: skip
+    urllib.request.urlopen(request).close()
+    (first, *_) = get(stack, team, "/v1/connections")["items"]
+    note = json.dumps({"at_ns": str(first["first_ns"]), "text": LONG}).encode()
+    post(stack, team, f"/v1/connections/{first['id']}/notes", note, "application/json")
+    for path, shown in (
+        (f"/captures/{capture['id']}", LONG),
+        (f"/connections/{first['id']}", LONG),
+        (f"/connections?q={LONG[:180]}", LONG[:180]),
+        ("/connections?values=open", LONG[:150]),
+    ):
+        page.goto(stack.address + path)
+        expect(page.get_by_text(shown).first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
