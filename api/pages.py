@@ -18,6 +18,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from api.errors import BadRequest
 from api.schemas import Schema
+from store.models import State
 
 T = TypeVar("T")
 
@@ -122,7 +123,9 @@ def _perhaps_integer(part: Any) -> int | None:
     return None if part is None else _integer(str(part), -_INTEGER_MAX)
 
 
-_PARSE: dict[type, Callable[[str], Any]] = {datetime: _time, uuid.UUID: uuid.UUID, int: _integer, str: str}
+_PARSE: dict[type, Callable[[str], Any]] = {
+    datetime: _time, uuid.UUID: uuid.UUID, int: _integer, str: str, State: State
+}  # fmt: skip
 
 
 def encode(key: Sequence[str | int | float | None]) -> str:

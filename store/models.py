@@ -334,6 +334,12 @@ class Capture(Base):
         )
     )
     """Of the summary: when its first packet was captured, nanoseconds since 1970. None: it has no packets."""
+    packets: Mapped[int | None] = mapped_column(Computed("(summary ->> 'packets')::bigint", persisted=True))
+    verdict_rank: Mapped[int | None] = mapped_column(
+        Integer,
+        Computed("array_position(ARRAY['good', 'limited', 'poor'], summary #>> '{quality,verdict}')", persisted=True),
+    )
+    """Of the summary's verdict: 1 good, 2 limited, 3 poor. None: it is not analysed."""
     acks_key: Mapped[str | None]
     """Object with a row for each ACK: Parquet, clustered by connection, in capture order within each connection."""
     marks_key: Mapped[str | None]

@@ -40,7 +40,8 @@ Sort: TypeAlias = Annotated[
     Literal[service.SORTS],  # type: ignore[valid-type]
     Query(
         description="The column to sort by; - before it: descending. `first_ns` is the time of the first packet;"
-        " captures without one are last."
+        " `state` is in the order queued, running, done, failed, `verdict` (of the capture) good, limited, poor."
+        " Captures without a value are last."
     ),
 ]
 _COLUMNS = exports.columns_of(CaptureOut)

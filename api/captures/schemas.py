@@ -144,9 +144,8 @@ def _checked(tags: dict[str, str]) -> dict[str, str]:
     """Raises ValueError."""
     for pair in tags.items():
         if not _is_tag(pair):
-            raise ValueError(
-                f"tag '{pair[0][:40]}' is empty, has 200 characters or more, or '=' or a control character"
-            )
+            wrong = "is empty, has 200 characters or more, or has '=' or a control character"
+            raise ValueError(f"tag '{pair[0][:40]}' {wrong}")
     return tags
 
 

@@ -76,12 +76,17 @@ _COLUMNS = {
     "filename": Capture.filename,
     "bytes": Capture.bytes,
     "first_ns": Capture.first_ns,
+    "state": Capture.state,
+    "packets": Capture.packets,
+    "verdict": Capture.verdict_rank,
+    "connections": Capture.connection_count,
 }
+_MAY_BE_NULL = frozenset({"first_ns", "packets", "verdict", "connections"})
 _ORDERS = {
     sign + name: Keyset(
         (column, Capture.id),
         descending=sign == "-",
-        first_may_be_null=name == "first_ns",
+        first_may_be_null=name in _MAY_BE_NULL,
         name="" if sign + name == NEWEST_FIRST else sign + name,
     )
     for name, column in _COLUMNS.items()

@@ -93,8 +93,8 @@ int main(int argc, char **argv)
 	}
 	double cpu_seconds = now_s(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_s, seconds = now_s(CLOCK_MONOTONIC) - start_s;
 	if (summary.oddity[RW_ODDITY_WINDOW_TOO_LARGE]) {
-		fprintf(stderr, "%s: %" PRIu64 " times a sender was given up: less was done than is measured\n", argv[1],
-			summary.oddity[RW_ODDITY_WINDOW_TOO_LARGE]);
+		fprintf(stderr, "%s: %" PRIu64 " times a sender was given up: less was done than is measured\n",
+			argv[1], summary.oddity[RW_ODDITY_WINDOW_TOO_LARGE]);
 		return 1;
 	}
 	printf("packets=%" PRIu64 "\nrows=%" PRIu64 "\nseconds=%.6f\ncpu_seconds=%.6f\n", (uint64_t)summary.packets,

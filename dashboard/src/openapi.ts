@@ -7869,8 +7869,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where its job stands. */
                 state?: components["schemas"]["State"] | null;
-                /** @description The column to sort by; - before it: descending. `first_ns` is the time of the first packet; captures without one are last. */
-                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes" | "first_ns" | "-first_ns";
+                /** @description The column to sort by; - before it: descending. `first_ns` is the time of the first packet; `state` is in the order queued, running, done, failed, `verdict` (of the capture) good, limited, poor. Captures without a value are last. */
+                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes" | "first_ns" | "-first_ns" | "state" | "-state" | "packets" | "-packets" | "verdict" | "-verdict" | "connections" | "-connections";
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */
                 address?: string[];
                 /** @description Either end of a subflow has one of these ports. */
@@ -8162,8 +8162,8 @@ export interface operations {
             query?: {
                 /** @description Where its job stands. */
                 state?: components["schemas"]["State"] | null;
-                /** @description The column to sort by; - before it: descending. `first_ns` is the time of the first packet; captures without one are last. */
-                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes" | "first_ns" | "-first_ns";
+                /** @description The column to sort by; - before it: descending. `first_ns` is the time of the first packet; `state` is in the order queued, running, done, failed, `verdict` (of the capture) good, limited, poor. Captures without a value are last. */
+                sort?: "created_at" | "-created_at" | "filename" | "-filename" | "bytes" | "-bytes" | "first_ns" | "-first_ns" | "state" | "-state" | "packets" | "-packets" | "verdict" | "-verdict" | "connections" | "-connections";
                 /** @description The most rows; without it, all. */
                 limit?: number | null;
                 /** @description Addresses or prefixes: either end of a subflow is in one of them. */

@@ -69,6 +69,44 @@ def test_pages_by_capture_time(captures: list[dict[str, Any]], client: TestClien
         assert_problem(client.get(f"/v1/captures?sort=first_ns&cursor={encode(key)}"), 400, "this cursor")
 
 
+STATES = ("done", "failed", "queued", "running", "done")
+VERDICTS = ("poor", None, "good", "limited", "good")
+COUNTS = (7, None, 0, 7, 12)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "order"),
+    [
+        ("state", STATES, ["queued", "running", "done", "failed"]),
+        ("verdict", VERDICTS, ["good", "limited", "poor"]),
+        ("packets", COUNTS, [0, 7, 12]),
+        ("connections", COUNTS, [0, 7, 12]),
+    ],
+)
+def test_pages_by_what_the_analysis_found(
+    captures: list[dict[str, Any]], client: TestClient, name: str, values: tuple[Any, ...], order: list[Any]
+) -> None:
+    of = {c["id"]: value for c, value in zip(captures, values, strict=True)}
+    with engine().begin() as database:
+        for key, value in of.items():
+            summary = {**SUMMARY, "first_ns": 1, "quality": {"verdict": value, "findings": []}}
+            written = {
+                "state": {"state": value},
+                "connections": {"connection_count": value},
+                "verdict": {"summary": null() if value is None else summary},
+                "packets": {"summary": null() if value is None else {**SUMMARY, "first_ns": 1, "packets": value}},
+            }[name]
+            database.execute(update(Capture).where(Capture.id == uuid.UUID(key)).values(**written))
+    for sort in (name, f"-{name}"):
+        page = client.get(f"/v1/captures?sort={sort}&limit=2").json()
+        seen = [of[c["id"]] for c in page["items"]]
+        while page["next_cursor"]:
+            page = client.get(f"/v1/captures?sort={sort}&limit=2&cursor={page['next_cursor']}").json()
+            seen += [of[c["id"]] for c in page["items"]]
+        known = sorted((v for v in values if v is not None), key=order.index, reverse=sort[0] == "-")
+        assert seen == [*known, *[None] * values.count(None)]
+
+
 @pytest.mark.parametrize("name", ["created_at", "filename", "bytes"])
 def test_pages_of_any_order_have_each_capture_once(
     captures: list[dict[str, Any]], client: TestClient, name: str

@@ -110,12 +110,17 @@ def test_unknown_query_parameters_are_refused(client: TestClient, replays: str) 
     assert client.get("/v1/captures").json()["items"][0]["filename"] != "x"
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/v1", "/v1/", "/v1/nothing", "/v1/captures/", "/v2/captures", "/api", "/openapi.json", "/metrics/x", "/x.php"],
-)
-def test_unknown_addresses_are_no_pages(application: TestClient, path: str) -> None:
+@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/nothing", "/v1/captures/"])
+def test_unknown_addresses_of_the_api_are_no_pages(application: TestClient, path: str) -> None:
     assert_problem(application.get(path, headers={"Accept": "text/html,*/*"}), 404, "/docs")
+
+
+@pytest.mark.parametrize("path", ["/v2/captures", "/api", "/openapi.json", "/metrics/x", "/x.php", "/Team"])
+def test_other_unknown_addresses_are_a_page_for_browsers_alone(application: TestClient, path: str) -> None:
+    assert_problem(application.get(path), 404, "/docs")
+    page = application.get(path, headers={"Accept": "text/html,*/*"})
+    assert (page.status_code, page.headers["content-type"].partition(";")[0]) == (404, "text/html")
+    assert 'id="app"' in page.text
 
 
 @pytest.mark.parametrize(
