@@ -36,8 +36,11 @@ def what_ran(folder: Path) -> dict[tuple[str, int], Ran]:
         result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     except FileNotFoundError:
         return {}
-    controls = _of_sockets(result["transfers"]) if "transfers" in result else _of_kinds(folder, result["params"])
-    ours = {c.kernel_name: c.name for c in toolchain.controllers()}
+    if "transfers" in result:
+        controls = _of_sockets(result["transfers"])
+    else:
+        controls = _of_kinds(folder, result["params"]) if "params" in result else {}
+    ours = {name: c.name for c in toolchain.controllers() for name in (c.kernel_name, f"rw_{c.name}")}
     found = {}
     for end, control in controls.items():
         algorithm = ours.get(control) or _OF_LINUX.get(control, control)
