@@ -32,7 +32,6 @@ interfaces.a = {{ address = "10.0.1.1", mtu = 1400 }}
 interfaces.b = {{ address = "10.0.2.1", mtu = 1400 }}
 [hosts.server]
 ecn = {ecn}
-receive_buffer = "512kB"
 interfaces.a = {{ address = "10.0.1.2", mtu = 1400 }}
 interfaces.b = {{ address = "10.0.2.2", mtu = 1400 }}
 [hosts.rival]

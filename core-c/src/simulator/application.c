@@ -9,7 +9,7 @@
  */
 #define BURST_OVERHEAD_BYTES 930
 #define SEGMENT_ROOM 2304 /* what the tuning of the send buffer counts for a segment */
-/* Linux gives one subflow so much data at a time, at least, where the subflow's buffer has room. */
+/* Linux gives one subflow so much data at a time. */
 #define BURST_BYTES 65428
 /*
  * MPTCP keeps what is written in pieces of this size, until all of a piece is acknowledged. Measured: the first write that finds an
@@ -86,18 +86,6 @@ static void average_pace(struct rw_simulated_subflow *f)
 			rw_multiply_divide(rate, BURST_BYTES, held + BURST_BYTES);
 }
 
-/* A burst has whole pieces, as many as make BURST_BYTES, or fewer where the subflow's buffer has no more room. */
-static uint64_t burst_end(const struct rw_simulated_connection *c, const struct rw_simulated_subflow *f)
-{
-	const struct rw_stream *d = c->stream;
-	uint64_t limit = rw_min64(c->written, d->window_end), end = d->given;
-	uint64_t held = held_bytes(f), room = buffer_bytes(c, f);
-	do
-		end = rw_min64((end / PIECE_BYTES + 1) * PIECE_BYTES, limit);
-	while (end < limit && end - d->given < BURST_BYTES && held + (end - d->given) < room);
-	return end;
-}
-
 void rw_application_carry(rw_simulation *s, struct rw_simulated_connection *c, struct rw_simulated_subflow *f,
 			  uint64_t start, uint64_t end)
 {
@@ -132,7 +120,7 @@ void rw_application_give(rw_simulation *s, struct rw_simulated_connection *c)
 		struct rw_simulated_subflow *f = soonest(s, c);
 		if (!f)
 			return;
-		uint64_t end = burst_end(c, f);
+		uint64_t end = rw_min64(d->given + BURST_BYTES / f->mss * f->mss, rw_min64(c->written, d->window_end));
 		average_pace(f);
 		rw_application_carry(s, c, f, d->given, end);
 	}
