@@ -79,9 +79,14 @@ static int is_guessed(int fd)
 {
 	struct rw_oddity_counts odd = {0};
 	struct rw_capture *c;
+	struct rw_record record;
 	rw_error error;
+	int guessed = 0;
 	CHECK(rw_capture_open(&c, fd, 0, &odd, &error) == RW_OK);
-	int guessed = c->next == rw_pcap_next && c->record_header_bytes != 16;
+	/* A capture that is appended to another one has a header of its own. */
+	do
+		guessed = c->next == rw_pcap_next && c->record_header_bytes != 16;
+	while (!guessed && rw_capture_next(c, &record, &error) > 0);
 	rw_capture_close(c);
 	return guessed;
 }
