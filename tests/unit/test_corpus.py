@@ -32,6 +32,7 @@ def test_our_captures(tmp_path: Path) -> None:
         "mptcp-receiver-side.pcap": ([7305, 7305, 3, 1, 5570560, 107], {5: 38}),
         "mptcp-recurrences.pcap": ([3612, 3612, 6, 2, 1089688, 15], {}),
         "mptcp-three-subflows.pcap": ([20506, 20506, 4, 1, 15138816, 150], {5: 84}),
+        "mptcp-tccc-kernel.pcap": ([12350, 12350, 3, 1, 10420224, 75], {5: 45}),
         "mptcp-two-subflows.pcap": ([10337, 10337, 3, 1, 7602176, 118], {5: 63}),
     }
     assert set(found) == set(expected)
