@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from alerts import turns
 from alerts.transitions import Standing, follow, holds
+from api import filters
 from api.aggregates import service
 from api.aggregates.schemas import AggregateOut
 from api.alerts.messages import COMPARING, bounds, of_alert
@@ -96,7 +97,7 @@ def _reader(team_id: uuid.UUID) -> Caller:
 async def _aggregate(session: AsyncSession, alert: Alert, end: datetime) -> AggregateOut:
     """Raises Problem."""
     times = urlencode({n: t.isoformat() for n, t in bounds(alert, end).items()})
-    wanted: Filters = service.parsed("&".join(q for q in (alert.filters, times) if q), "filters")
+    wanted: Filters = filters.parsed("&".join(q for q in (alert.filters, times) if q), "filters")
     found = await service.find(
         session, _reader(alert.team_id), wanted, alert.measure, [], include_unreliable=False, histogram=False, limit=1
     )

@@ -11,13 +11,14 @@ import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs
 
 from fastapi import Query
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, ValidationError
 from sqlalchemy import ColumnElement, Integer, Text, and_, any_, cast, func, not_, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY, INET
 
-from api.errors import BadRequest
+from api.errors import BadRequest, Unprocessable
 from api.measured import Name as Measure
 from api.measured import has_value
 from api.schemas import Schema
@@ -66,10 +67,10 @@ class CaptureFilters(Schema):
     """Keys of tags: the capture has none of them."""
     uploader: list[uuid.UUID | Literal["none"]] = Several
     """Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which."""
-    since: datetime | None = None
-    """Only captures that were uploaded at this time or later."""
-    until: datetime | None = None
-    """Only captures that were uploaded before this time."""
+    since: AwareDatetime | None = None
+    """Only captures that were uploaded at this time or later (RFC 3339, with a zone)."""
+    until: AwareDatetime | None = None
+    """Only captures that were uploaded before this time (RFC 3339, with a zone)."""
     q: Annotated[str | None, Field(max_length=200)] = None
     """A part of the capture's file name or of its notes; small and capital letters are the same."""
 
@@ -189,6 +190,30 @@ _RANGES: dict[str, ColumnElement[Any]] = {
 def given(wanted: Filters) -> set[str]:
     """The names of the filters that select something."""
     return {name for name in wanted.model_fields_set if getattr(wanted, name) not in (None, [])}
+
+
+def parsed(query: str, where: str) -> Filters:
+    """Filters from a query string; where: what errors call it. Raises Unprocessable."""
+    given: dict[str, Any] = {}
+    fields = {f.alias or n: f for n, f in Filters.model_fields.items()}
+    try:
+        pairs = parse_qs(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=100)
+    except ValueError as e:
+        raise Unprocessable(f"{where} is no query string of filters") from e
+    for name, several in pairs.items():
+        field = fields.get(name)
+        if field is not None and field.default_factory is None and len(several) > 1:
+            raise Unprocessable(f"{where}: {name} is given more than once")
+        given[name] = several if field is not None and field.default_factory else several[0]
+    try:
+        return Filters.model_validate(given)
+    except ValidationError as e:
+        first = e.errors()[0]
+        if first["type"] == "extra_forbidden":
+            raise Unprocessable(f"{where}: there is no filter '{str(first['loc'][0])[:60]}'") from e
+        raise Unprocessable(
+            f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+        ) from e
 
 
 def are_within(part: Filters, whole: Filters) -> bool:

@@ -35,6 +35,7 @@ Verdict = Literal["good", "limited", "poor"]
 ConnectionKind = Literal["tcp", "mptcp"]
 Payload = Literal["kept", "cut"]
 Addresses = Literal["kept", "replaced"]
+Downloads = Literal["allowed", "forbidden"]
 Statistic = Literal[
     "count", "mean", "min", "max", "p5", "p25", "p50", "p75", "p95", "p99", "unreliable_share",
 ]  # fmt: skip
@@ -71,6 +72,7 @@ class Base(DeclarativeBase):
         ConnectionKind: String,
         Payload: String,
         Addresses: String,
+        Downloads: String,
         Role: String,
         Statistic: String,
         Condition: String,
@@ -138,6 +140,7 @@ class Team(Base):
         CheckConstraint("octet_length(secret) = 32", name="secret"),
         CheckConstraint("payload IN ('kept', 'cut')", name="payload"),
         CheckConstraint("addresses = 'kept' OR (addresses = 'replaced' AND payload = 'cut')", name="addresses"),
+        CheckConstraint("downloads IN ('allowed', 'forbidden')", name="downloads"),
         CheckConstraint("audit_days BETWEEN 30 AND 3650", name="audit_days"),
         *(CheckConstraint(f"{days} BETWEEN 1 AND {DAYS_MAX}", name=days) for days in _DAYS),
         CheckConstraint("raw_days <= metrics_days AND series_days <= metrics_days", name="metrics_last"),
@@ -151,6 +154,8 @@ class Team(Base):
     payload: Mapped[Payload] = mapped_column(server_default="cut")
     """Of what is uploaded from now on."""
     addresses: Mapped[Addresses] = mapped_column(server_default="kept")
+    downloads: Mapped[Downloads] = mapped_column(server_default="allowed")
+    """May members have stored copies?"""
     audit_days: Mapped[int] = mapped_column(Integer, server_default="365")
     """How long the log of actions is kept."""
     raw_days: Mapped[int | None] = mapped_column(Integer)

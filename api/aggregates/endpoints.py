@@ -151,7 +151,7 @@ async def export_comparison(
         for d in found.dimensions
         for value in d.values
     ]
-    both = (service.parsed(selection, "selection"), service.parsed(baseline, "baseline"))
+    both = (filters.parsed(selection, "selection"), filters.parsed(baseline, "baseline"))
     captures = or_(*(and_(true(), *filters.of_captures(wanted)) for wanted in both))
     table = exports.Table("comparison", _COMPARED, request.url.query)
     return await exports.export(session, caller, suffix, table, captures, exports.given(rows))

@@ -6,9 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import parse_qs
 
-from pydantic import ValidationError
 from sqlalchemy import (
     ColumnElement,
     Integer,
@@ -260,28 +258,6 @@ async def names(session: AsyncSession, caller: Caller) -> NamesOut:
     )
 
 
-def parsed(query: str, where: str) -> Filters:
-    """Filters from a query string. Raises Unprocessable."""
-    given: dict[str, Any] = {}
-    fields = {f.alias or n: f for n, f in Filters.model_fields.items()}
-    try:
-        pairs = parse_qs(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=100)
-    except ValueError as e:
-        raise Unprocessable(f"{where} is no query string of filters") from e
-    for name, several in pairs.items():
-        field = fields.get(name)
-        if field is not None and field.default_factory is None and len(several) > 1:
-            raise Unprocessable(f"{where}: {name} is given more than once")
-        given[name] = several if field is not None and field.default_factory else several[0]
-    try:
-        return Filters.model_validate(given)
-    except ValidationError as e:
-        first = e.errors()[0]
-        raise Unprocessable(
-            f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
-        ) from e
-
-
 async def compare(
     session: AsyncSession,
     caller: Caller,
@@ -294,7 +270,7 @@ async def compare(
     limit: int,
 ) -> ComparisonOut:
     """Raises BadRequest, Unprocessable."""
-    both = [parsed(selection, "selection"), parsed(baseline, "baseline")]
+    both = [filters.parsed(selection, "selection"), filters.parsed(baseline, "baseline")]
     measure = measures.of(name)
     stats = [await _whole(session, caller, wanted, name, include_unreliable, histogram) for wanted in both]
     tags = await _tag_keys(session, caller, both)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from api import filters
-from api.aggregates import measures, service
+from api.aggregates import measures
 from api.errors import BadRequest, Unprocessable
 from api.schemas import Schema, Wanted
 from store.models import AlertState, Clock, Condition, Statistic
@@ -19,7 +19,7 @@ _OF_WINDOW = ("from", "to", "since", "until")
 def _selection(query: str) -> str:
     """Raises ValueError."""
     try:
-        wanted = service.parsed(query, "filters")
+        wanted = filters.parsed(query, "filters")
         filters.tags_of(wanted.tag)
     except (BadRequest, Unprocessable) as e:
         raise ValueError(e.detail) from e

@@ -211,6 +211,7 @@ async def retry(
                 "Rewindow-Addresses": {"description": "kept or replaced", "schema": {"type": "string"}},
             },
         },
+        403: problem("The token lacks the scope that this needs, or the team forbids downloads."),
         410: problem("Retention has deleted the stored copy; the capture's metrics stay."),
     },
 )

@@ -32,7 +32,7 @@ from api.captures.schemas import (
     SummaryOut,
 )
 from api.connections.search import uploader
-from api.errors import Conflict, Gone, NotFound, TooLarge, Unprocessable
+from api.errors import Conflict, Forbidden, Gone, NotFound, TooLarge, Unprocessable
 from api.events import Progress, of_job
 from api.filters import Filters
 from api.jobs import lock_jobs
@@ -53,6 +53,7 @@ from store.models import (
     JobKind,
     QualityRecord,
     State,
+    Team,
     Token,
 )
 from store.retention import copy_deleted
@@ -618,11 +619,13 @@ class StoredFile:
 
 
 async def file_of(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> StoredFile:
-    """Raises NotFound, Gone."""
+    """Raises NotFound, Forbidden, Gone."""
     owned = select(Capture).where(Capture.id == capture_id, Capture.team_id == caller.team_id)
     capture = (await session.execute(owned)).scalar_one_or_none()
     if capture is None:
         raise NotFound("no such capture")
+    if await session.scalar(select(Team.downloads).where(Team.id == caller.team_id)) == "forbidden":
+        raise Forbidden("the team forbids downloads of stored captures; an owner can allow them on the page 'settings'")
     if capture.not_kept is not None:
         raise NotFound(f"nothing of this capture is stored: {capture.not_kept}")
     if capture.raw_deleted_at is not None:

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from api.audit import Action
 from api.schemas import Schema, Wanted
-from store.models import DAYS_MAX, Addresses, Payload, Role
+from store.models import DAYS_MAX, Addresses, Downloads, Payload, Role
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 Scope = Literal["read", "write", "admin"]
@@ -30,6 +30,8 @@ class TeamOut(Schema):
     """Of this member."""
     scopes: list[Scope]
     """What the token may do, as far as the member's role has it."""
+    downloads: Downloads
+    """May members download stored captures?"""
     others: list[OtherTeam]
     """Further teams of a person who has signed in by OpenID Connect; `PATCH /v1/session` leads there."""
     events_since: str
@@ -52,12 +54,15 @@ class UsageOut(Schema):
 
 
 class SettingsOut(Schema):
-    """What the team keeps of the captures that it uploads from now on, and for how long of its log."""
+    """What the team keeps of the captures that it uploads from now on, who gets what is kept, and for how long it keeps its
+    log."""
 
     payload: Payload
     """cut: headers only; kept: the file as it is uploaded."""
     addresses: Addresses
     """replaced: by others, which have common prefixes where the addresses had them."""
+    downloads: Downloads
+    """forbidden: nobody gets the stored copy of a capture, not even an owner."""
     audit_days: int
     """Days for which the log of actions is kept."""
 
@@ -69,6 +74,8 @@ class SettingsChange(Wanted):
     """cut: headers only; kept: the file as it is uploaded. Of later uploads."""
     addresses: Addresses | None = None
     """replaced: only together with payload that is cut. Of later uploads."""
+    downloads: Downloads | None = None
+    """May members download stored captures? It concerns those that are stored, too."""
     audit_days: Annotated[int, Field(ge=30, le=3650)] | None = None
     """Days for which the log of actions is kept."""
 
@@ -180,8 +187,8 @@ class TokenIn(Wanted):
     name: Name
     member_id: uuid.UUID | None = None
     """Whose it is to be; left out: the caller's own."""
-    scopes: list[Scope] = Field(default_factory=_only_read)
-    """Of those that the member's role has."""
+    scopes: Annotated[list[Scope], Field(min_length=1)] = Field(default_factory=_only_read)
+    """At least one, of those that the member's role has."""
     expires_at: AwareDatetime | None = None
 
 

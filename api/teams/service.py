@@ -43,6 +43,7 @@ async def mine(session: AsyncSession, caller: Caller) -> TeamOut:
     rows = await session.execute(others.where(Team.id != caller.team_id).order_by(Team.name))
     return TeamOut(
         id=team.id, name=team.name, member=caller.member, role=caller.role, scopes=scopes,
+        downloads=team.downloads,
         others=[OtherTeam.model_validate(row) for row in rows],
         events_since=str(Cursor(*(await session.execute(changes.NOW)).one())),
     )  # fmt: skip

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from api import limits
 from api.errors import Conflict, NotFound, Unprocessable
 from api.security import Caller
+from api.views import addresses
 from api.views.schemas import PageOfViews, ViewChange, ViewIn
 from store.models import SavedView
 
@@ -34,6 +35,7 @@ def _taken(name: str) -> Conflict:
 
 async def add(session: AsyncSession, caller: Caller, wanted: ViewIn) -> SavedView:
     """Raises Conflict, Unprocessable."""
+    addresses.check(wanted.page, wanted.query)
     await limits.hold_team(session, caller.team_id)  # two requests at once count both views
     held = select(func.count()).where(SavedView.team_id == caller.team_id)
     if (await session.scalar(held) or 0) >= VIEWS_MAX:
@@ -54,7 +56,7 @@ def _of(caller: Caller, view_id: uuid.UUID) -> tuple[ColumnElement[bool], ...]:
 
 
 async def change(session: AsyncSession, caller: Caller, view_id: uuid.UUID, wanted: ViewChange) -> SavedView:
-    """Raises Conflict, NotFound."""
+    """Raises Conflict, NotFound, Unprocessable."""
     await limits.hold_team(session, caller.team_id)  # no other view gets the name meanwhile
     view = (await session.scalars(select(SavedView).where(*_of(caller, view_id)))).one_or_none()
     if view is None:
@@ -66,6 +68,7 @@ async def change(session: AsyncSession, caller: Caller, view_id: uuid.UUID, want
             raise _taken(wanted.name)
         values["name"] = wanted.name
     if wanted.query is not None:
+        addresses.check(view.page, wanted.query)
         values["query"] = wanted.query
     changed = update(SavedView).where(*_of(caller, view_id)).values(values).returning(SavedView)
     return (await session.scalars(changed, execution_options={"populate_existing": True})).one()

@@ -36,6 +36,16 @@ export function filtersOf(query: URLSearchParams): Query {
   return Object.fromEntries(NAMES.filter((n) => query.has(n)).map((n) => [n, query.getAll(n)]));
 }
 
+// What the addresses of pages with filters have besides.
+export const PARAMETERS = {
+  team: ["span", "compare", "unreliable", "measure", "rows", "columns", "values"],
+  captures: ["sort", "values"],
+  connections: ["sort", "values"],
+};
+
+// The names in an address that are neither filters nor in `own`: nothing is selected by them.
+export const unknownIn = (query: URLSearchParams, own: string[]) => [...new Set(query.keys())].filter((n) => !NAMES.includes(n) && !own.includes(n));
+
 // Each filter that holds, as the reader sees it.
 export function told(filters: Query): { name: string; value: string; text: string }[] {
   return Object.entries(filters).flatMap(([name, values]) =>

@@ -3169,12 +3169,12 @@ export interface components {
             uploader?: (string | "none")[];
             /**
              * Since
-             * @description Only captures that were uploaded at this time or later.
+             * @description Only captures that were uploaded at this time or later (RFC 3339, with a zone).
              */
             since?: string | null;
             /**
              * Until
-             * @description Only captures that were uploaded before this time.
+             * @description Only captures that were uploaded before this time (RFC 3339, with a zone).
              */
             until?: string | null;
             /**
@@ -5928,12 +5928,12 @@ export interface components {
             uploader?: (string | "none")[];
             /**
              * Since
-             * @description Only captures that were uploaded at this time or later.
+             * @description Only captures that were uploaded at this time or later (RFC 3339, with a zone).
              */
             since?: string | null;
             /**
              * Until
-             * @description Only captures that were uploaded before this time.
+             * @description Only captures that were uploaded before this time (RFC 3339, with a zone).
              */
             until?: string | null;
             /**
@@ -6169,6 +6169,11 @@ export interface components {
              */
             addresses?: ("kept" | "replaced") | null;
             /**
+             * Downloads
+             * @description May members download stored captures? It concerns those that are stored, too.
+             */
+            downloads?: ("allowed" | "forbidden") | null;
+            /**
              * Audit Days
              * @description Days for which the log of actions is kept.
              */
@@ -6176,7 +6181,8 @@ export interface components {
         };
         /**
          * SettingsOut
-         * @description What the team keeps of the captures that it uploads from now on, and for how long of its log.
+         * @description What the team keeps of the captures that it uploads from now on, who gets what is kept, and for how long it keeps its
+         *     log.
          */
         SettingsOut: {
             /**
@@ -6191,6 +6197,12 @@ export interface components {
              * @enum {string}
              */
             addresses: "kept" | "replaced";
+            /**
+             * Downloads
+             * @description forbidden: nobody gets the stored copy of a capture, not even an owner.
+             * @enum {string}
+             */
+            downloads: "allowed" | "forbidden";
             /**
              * Audit Days
              * @description Days for which the log of actions is kept.
@@ -7017,6 +7029,12 @@ export interface components {
              */
             scopes: ("read" | "write" | "admin")[];
             /**
+             * Downloads
+             * @description May members download stored captures?
+             * @enum {string}
+             */
+            downloads: "allowed" | "forbidden";
+            /**
              * Others
              * @description Further teams of a person who has signed in by OpenID Connect; `PATCH /v1/session` leads there.
              */
@@ -7041,7 +7059,7 @@ export interface components {
             member_id?: string | null;
             /**
              * Scopes
-             * @description Of those that the member's role has.
+             * @description At least one, of those that the member's role has.
              */
             scopes?: ("read" | "write" | "admin")[];
             /**
@@ -7947,9 +7965,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;
@@ -8242,9 +8260,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;
@@ -8770,7 +8788,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
-            /** @description The token lacks the scope that this needs. */
+            /** @description The token lacks the scope that this needs, or the team forbids downloads. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10068,9 +10086,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;
@@ -10332,9 +10350,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;
@@ -10511,9 +10529,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;
@@ -12088,9 +12106,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;
@@ -12271,9 +12289,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;
@@ -12676,9 +12694,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;
@@ -12859,9 +12877,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;
@@ -20136,9 +20154,9 @@ export interface operations {
                 without_tag?: string[];
                 /** @description Ids of tokens: the capture was uploaded first with one of them; none: it is not known with which. */
                 uploader?: (string | "none")[];
-                /** @description Only captures that were uploaded at this time or later. */
+                /** @description Only captures that were uploaded at this time or later (RFC 3339, with a zone). */
                 since?: string | null;
-                /** @description Only captures that were uploaded before this time. */
+                /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
                 /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
                 q?: string | null;

@@ -7,12 +7,13 @@ export const who = $state({
   member: "",
   role: "viewer" as Team["role"],
   scopes: [] as Team["scopes"],
+  downloads: "allowed" as Team["downloads"],
   others: [] as Team["others"],
 });
 
 export function became(team: Team) {
-  const { id: teamId, name, member, role, scopes, others } = team;
-  Object.assign(who, { team: name, teamId, member, role, scopes, others });
+  const { id: teamId, name, member, role, scopes, downloads, others } = team;
+  Object.assign(who, { team: name, teamId, member, role, scopes, downloads, others });
 }
 
 export const may = (scope: Team["scopes"][number]) => who.scopes.includes(scope);

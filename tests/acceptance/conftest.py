@@ -64,3 +64,15 @@ def page(stack: Services) -> Iterator[Page]:
         page.troubles = troubles_of(page)  # type: ignore[attr-defined]
         yield page
         browser.close()
+
+
+@pytest.fixture
+def signed_in(stack: Services, team: str, page: Page) -> Page:
+    """The page *Team*, of the team whose token the module's fixture `team` gives."""
+    page.context.clear_cookies()
+    page.goto(stack.address)
+    page.get_by_test_id("token").fill(team)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_role("heading", name="Team")).to_be_visible()
+    page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
+    return page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import uuid
 
 import pytest
@@ -79,6 +80,34 @@ def test_an_owner_decides(stack: Services, owner: str, page: Page) -> None:
     expect(page.get_by_test_id("file")).to_have_count(1)
 
 
+def test_an_owner_forbids_downloads(stack: Services, page: Page) -> None:
+    token = make_token(["read", "write", "admin"])
+    capture = f"/captures/{get(stack, token, f'/v1/connections/{analysed(stack, token)}')['capture_id']}"
+    page.goto(stack.address + capture)
+    sign_in(stack, page, token)
+    page.get_by_test_id("downloads").select_option("forbidden")
+    expect(page.locator("[data-testid=event][data-action=change_settings]")).to_contain_text("downloads: forbidden")
+    page.goto(stack.address + capture)
+    expect(page.get_by_test_id("stored-file")).to_have_text("The team forbids downloads of the stored file")
+    assert get(stack, token, f"/v1{capture}")["state"] == "done"
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        get(stack, token, f"/v1{capture}/file")
+
+
+def test_days_of_the_log_are_checked_before_they_are_saved(stack: Services, owner: str, page: Page) -> None:
+    sign_in(stack, page, owner)
+    days = page.get_by_test_id("audit-days")
+    for wrong in ("29", "3651", "40.5", ""):
+        days.fill(wrong)
+        days.blur()
+        expect(page.get_by_test_id("error")).to_have_text("The log is kept for 30 to 3,650 whole days.")
+        expect(days).to_have_value("365")
+    days.fill("400")
+    days.blur()
+    expect(page.get_by_test_id("error")).to_have_count(0)
+    expect(page.locator("[data-testid=event][data-action=change_settings]").first).to_contain_text("audit days: 400")
+
+
 def test_the_log_has_what_was_chosen_last(stack: Services, owner: str, page: Page) -> None:
     """Whichever answer comes first."""
     sign_in(stack, page, owner)
@@ -128,10 +157,14 @@ def test_retention_shows_what_would_go_before_it_does(stack: Services, page: Pag
         database.execute(update(Capture).where(Capture.id == uuid.UUID(capture_id)).values(uploaded_at=long_ago))
     sign_in(stack, page, token)
     expect(page.get_by_test_id("due")).to_have_text("Nothing is deleted now.")
+    for days in ("0", "2.5", "36501"):
+        page.get_by_test_id("raw-days").fill(days)
+        expect(page.get_by_test_id("retention-refused")).to_contain_text("Days are whole numbers from 1 to 36,500.")
+        expect(page.get_by_test_id("save-retention")).to_be_disabled()
     page.get_by_test_id("raw-days").fill("30")
     expect(page.get_by_test_id("due-raw")).to_contain_text("stored copies1767.94 kB")
     page.get_by_test_id("metrics-days").fill("20")
-    expect(page.get_by_test_id("retention-refused")).to_contain_text("raw_days: 30 days are longer than the 20")
+    expect(page.get_by_test_id("retention-refused")).to_contain_text("Whole captures would go after 20 days")
     expect(page.get_by_test_id("save-retention")).to_be_disabled()
     page.get_by_test_id("metrics-days").fill("")
     page.get_by_test_id("series-days").fill("30")

@@ -38,17 +38,6 @@ def team(stack: Services) -> str:
     return token
 
 
-@pytest.fixture
-def signed_in(stack: Services, team: str, page: Page) -> Page:
-    page.context.clear_cookies()
-    page.goto(stack.address)
-    page.get_by_test_id("token").fill(team)
-    page.get_by_test_id("sign-in").click()
-    expect(page.get_by_role("heading", name="Team")).to_be_visible()
-    page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
-    return page
-
-
 def engine_of(stack: Services) -> Engine:
     address = stack.environment["REWINDOW_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
     return create_engine(address, poolclass=NullPool)

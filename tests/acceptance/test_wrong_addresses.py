@@ -25,17 +25,6 @@ def team(stack: Services) -> str:
     return token
 
 
-@pytest.fixture
-def signed_in(stack: Services, team: str, page: Page) -> Page:
-    page.context.clear_cookies()
-    page.goto(stack.address)
-    page.get_by_test_id("token").fill(team)
-    page.get_by_test_id("sign-in").click()
-    expect(page.get_by_role("heading", name="Team")).to_be_visible()
-    page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
-    return page
-
-
 def forget_refusals(page: Page) -> None:
     """The browser logs each answer of 422, which is what is tested here."""
     page.troubles[:] = [t for t in page.troubles if "422" not in t]  # type: ignore[attr-defined]
@@ -138,3 +127,23 @@ def test_texts_without_a_place_to_break_are_not_cut_off(
         page.goto(stack.address + path)
         expect(page.get_by_text(shown).first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        ("/?protcol=mptcp&kind=tcp&span=week&rows=day", "kind=tcp&rows=day&span=week"),
+        ("/captures?protcol=mptcp&sort=filename&values=open", "sort=filename&values=open"),
+        ("/connections?protcol=mptcp&kind=tcp&sort=bytes", "kind=tcp&sort=bytes"),
+        ("/comparison?selection=kind%3Dtcp%26protcol%3Dmptcp&measure=rtt_us", "measure=rtt_us&selection=kind%3Dtcp"),
+    ],
+)
+def test_a_misspelt_filter_is_told(stack: Services, signed_in: Page, path: str, left: str) -> None:
+    page = signed_in
+    page.goto(stack.address + path)
+    expect(page.get_by_test_id("unknown")).to_contain_text("There is no filter “protcol”: what is shown is not limited")
+    if page.get_by_role("group", name="saved views").count():
+        expect(page.get_by_test_id("view-save")).to_have_count(0)
+    page.get_by_role("button", name="remove from the address").click()
+    expect(page.get_by_test_id("unknown")).to_have_count(0)
+    assert sorted(page.url.partition("?")[2].split("&")) == left.split("&")

@@ -385,7 +385,7 @@ def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:  # noq
         (f"{base}?measure=rtt_us&group_by=kind&group_by=day&group_by=hour", "at most 2"),
         (f"{base}?measure=rtt_us&groupby=kind", "unknown query parameter 'groupby'"),
         (f"{base}/comparison?measure=rtt_us&selection=kind%3Dudp", "selection: kind"),
-        (f"{base}/comparison?measure=rtt_us&selection=kinds%3Dtcp", "selection: kinds"),
+        (f"{base}/comparison?measure=rtt_us&selection=kinds%3Dtcp", "selection: there is no filter 'kinds'"),
         (f"{base}/comparison?measure=rtt_us&selection=kind%3Dtcp%26kind%3Dmptcp", "more than once"),
         (f"{base}/changes?measure=jain&group_by=kind&{PERIODS}", "whose members differ in kind"),
         ("/v1/connections?reliable=speed", "reliable"),

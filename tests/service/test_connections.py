@@ -307,6 +307,8 @@ def test_what_is_wrong_is_refused(rows: All, client: TestClient) -> None:
             ({"goodput_bps_min": "nan"}, "goodput_bps_min"),
             ({"retransmission_rate_max": 1.5}, "retransmission_rate_max"),
             ({"from": "2026-01-01T00:00:00"}, "timezone"),
+            ({"since": "2026-01-01T00:00:00"}, "timezone"),
+            ({"until": "2026-01-01"}, "timezone"),
             ({"q": "x" * 201}, "q"),
         ):
             assert_problem(client.get(url, params=wanted), 422, said)

@@ -112,6 +112,7 @@ def test_a_token_has_no_more_than_the_members_role(client: TestClient) -> None:
         client.post(f"{url}/tokens", json=wanted), 422, "eve has the role viewer, which has no scope 'write'"
     )
     assert_problem(client.post(f"{url}/members", json={"name": "eve"}), 409, "has a member eve")
+    assert_problem(client.post(f"{url}/tokens", json={**wanted, "scopes": []}), 422, "body.scopes")
     nobody = {**wanted, "member_id": str(uuid.uuid4())}
     assert_problem(client.post(f"{url}/tokens", json=nobody), 404, "no such member")
 

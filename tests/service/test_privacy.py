@@ -285,7 +285,7 @@ def test_originals_are_what_was_uploaded(client: TestClient) -> None:
 
 def test_settings_are_the_owners(cutting: TestClient, other: TestClient, client_for: Client) -> None:
     url = settings_url(cutting)
-    asked = {"payload": "cut", "addresses": "kept", "audit_days": 365}
+    asked = {"payload": "cut", "addresses": "kept", "downloads": "allowed", "audit_days": 365}
     assert cutting.get(url).json() == asked
     assert cutting.patch(url, json={"addresses": "replaced"}).json() == {**asked, "addresses": "replaced"}
     assert_problem(cutting.patch(url, json={"payload": "kept"}), 422, "only where payload is cut")
@@ -297,6 +297,19 @@ def test_settings_are_the_owners(cutting: TestClient, other: TestClient, client_
     assert len(secret) == 32
     for path in (url, "/v1/teams/me"):
         assert secret.hex() not in cutting.get(path).text
+
+
+def test_a_team_forbids_downloads(cutting: TestClient, other: TestClient) -> None:
+    url = f"/v1/captures/{upload(cutting)['id']}"
+    set_to(cutting, downloads="forbidden")
+    assert cutting.get("/v1/teams/me").json()["downloads"] == "forbidden"
+    assert_problem(cutting.get(f"{url}/file"), 403, "the team forbids downloads")
+    assert_problem(other.get(f"{url}/file"), 404, "no such capture")
+    assert cutting.get(f"{url}/connections").status_code == 200, "metrics are no captures"
+    told = cutting.get(f"/v1/teams/{settings_url(cutting).split('/')[3]}/audit", params={"action": "export"}).json()
+    assert not told["items"], "nobody got anything"
+    set_to(cutting, downloads="allowed")
+    assert cutting.get(f"{url}/file").status_code == 200
 
 
 def test_the_copy_is_the_cores(cutting: TestClient, tmp_path: Any) -> None:

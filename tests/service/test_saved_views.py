@@ -34,10 +34,26 @@ def test_a_team_saves_views(client: TestClient, other: TestClient, client_for: C
     assert client.patch(url, json={"name": "Lossy in Berlin"}).status_code == 200, "its own name"
     assert_problem(client.patch(url, json={"name": "all"}), 409, "has the name 'all'")
     assert_problem(client.post(URL, json={**LOSSY, "page": "settings", "name": "x"}), 422, "page")
+    misspelt = {**LOSSY, "name": "x", "query": "protcol=mptcp"}
+    assert_problem(client.post(URL, json=misspelt), 422, "query: there is no filter 'protcol'")
+    for page, query in (
+        ("team", "span=4+weeks&compare=before&unreliable=counted&measure=window%3Atccc&rows=tag%3Aos&columns=day"),
+        ("captures", "sort=-verdict&from=2026-11-01T00%3A00%3A00Z"),
+        ("connections", "sort=-tag%3Aos&dport=443&dport=80"),
+    ):
+        whole = client.post(URL, json={"page": page, "name": "whole", "query": query})
+        assert whole.status_code == 201 and whole.json()["query"] == query, whole.text
+        assert client.delete(f"{URL}/{whole.json()['id']}").status_code == 204
     for wrong in (
         {"query": "a=%00"},
         {"query": "&".join("ab" * 60)},
         {"query": "a=%ff"},
+        {"query": "protcol=mptcp"},
+        {"query": "bytes_min=many"},
+        {"query": "sort=-bytes"},  # of other pages
+        {"query": "rows=weather"},
+        {"query": "span=week&span=4+weeks"},
+        {"query": "tag=site"},
         {"name": " "},
         {"name": "a\x00b"},
     ):

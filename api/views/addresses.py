@@ -1,0 +1,57 @@
+"""What the addresses of the dashboard's pages may have: the filters of connections, and parameters of each page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import parse_qsl, urlencode
+
+from pydantic import Field, ValidationError
+
+from api import dimensions, filters, measured
+from api.captures.service import SORTS
+from api.connections import search
+from api.errors import BadRequest, Unprocessable
+from api.schemas import Wanted
+from api.views.schemas import PageOfViews
+
+
+class _OfTeam(Wanted):
+    span: Literal["week", "4 weeks", "12 weeks"] | None = None
+    compare: Literal["before"] | None = None
+    unreliable: Literal["counted"] | None = None
+    measure: measured.Name | None = None
+    rows: dimensions.Name | None = None
+    columns: dimensions.Name | None = None
+
+
+class _OfCaptures(Wanted):
+    sort: Literal[SORTS] | None = None  # type: ignore[valid-type]
+
+
+class _OfConnections(Wanted):
+    sort: (
+        Literal[tuple(search.SORTS)]  # type: ignore[valid-type]
+        | Annotated[str, Field(pattern=search.TAG_PATTERN)]
+        | None
+    ) = None
+
+
+_OWN: dict[PageOfViews, type[Wanted]] = {"team": _OfTeam, "captures": _OfCaptures, "connections": _OfConnections}
+
+
+def check(page: PageOfViews, query: str) -> None:
+    """Would the page take all of these parameters? Raises Unprocessable."""
+    model = _OWN[page]
+    pairs = parse_qsl(query, keep_blank_values=True)
+    own = [(n, v) for n, v in pairs if n in model.model_fields]
+    if len(dict(own)) < len(own):
+        raise Unprocessable("query: a parameter of the page itself is given more than once")
+    wanted = filters.parsed(urlencode([p for p in pairs if p[0] not in model.model_fields]), "query")
+    try:
+        filters.tags_of(wanted.tag)
+        model.model_validate(dict(own))
+    except BadRequest as e:
+        raise Unprocessable(f"query: {e.detail}") from e
+    except ValidationError as e:
+        name = e.errors()[0]["loc"][0]
+        raise Unprocessable(f"query: the page has no {name} '{dict(own)[str(name)][:60]}'") from e
