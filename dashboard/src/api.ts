@@ -1,5 +1,6 @@
 // The REST API as the page uses it. The types are the API's own: `make types` writes openapi.ts. The token is sent once, to
 // sign in; from then on the browser has a cookie, which no script can read.
+import createClient from "openapi-fetch";
 import type { paths } from "./openapi";
 import type * as schemas from "./openapi";
 import { textOf, type Query } from "./filters";
@@ -122,155 +123,120 @@ async function answered(request: () => Promise<Response>): Promise<Response> {
   return response;
 }
 
-type Method = "get" | "post" | "delete" | "patch" | "put";
-type Json<T> = T extends { content: { "application/json": infer Body } } ? Body : undefined;
-type Succeeded<R> = Json<R[keyof R & (200 | 201 | 202 | 204)]>;
-type Answer<P extends keyof paths, M extends Method> = paths[P][M] extends { responses: infer R } ? Succeeded<R> : never;
-type InPath<P extends keyof paths, M extends Method> = paths[P][M] extends { parameters: { path: infer T } } ? T : Record<string, never>;
-// A parameter may also be given as text, because an address contains text only.
-type InQuery<P extends keyof paths, M extends Method> = paths[P][M] extends { parameters: { query?: infer T } }
-  ? { [K in keyof T]?: T[K] | string }
-  : never;
-type InBody<P extends keyof paths, M extends Method> = paths[P][M] extends {
-  requestBody: { content: { "application/json": infer T } };
-}
-  ? T
-  : never;
+// The query of a path, as the API describes it; InAddress: a parameter may also be text, which is all that an address has.
+type QueryOf<P extends keyof paths> = paths[P] extends { get: { parameters: { query?: infer T } } } ? T : never;
+type InAddress<P extends keyof paths> = { [K in keyof QueryOf<P>]?: QueryOf<P>[K] | string };
 
-interface Asked<P extends keyof paths, M extends Method> {
-  path?: InPath<P, M>;
-  query?: InQuery<P, M>;
-  body?: InBody<P, M>;
-}
+// Its types are the OpenAPI document's: a path, a parameter or a field that the API does not have is an error of the build.
+const client = createClient<paths>({ fetch: (request) => answered(() => fetch(request.clone())) });
 
-// Parameters that are undefined are left out, and a list repeats its parameter.
-function address(template: string, path: object, query: object): string {
-  const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String((path as Record<string, unknown>)[name])));
-  const given = Object.entries(query).filter(([, v]) => v !== undefined && v !== null);
-  const pairs = given.flatMap(([k, v]) => (Array.isArray(v) ? v : [v]).map((one) => [k, String(one)]));
-  const text = new URLSearchParams(pairs).toString();
-  return text ? `${filled}?${text}` : filled;
-}
-
-async function ask<P extends keyof paths, M extends Method>(
-  method: M,
-  template: P,
-  { path = {} as InPath<P, M>, query = {} as InQuery<P, M>, body }: Asked<P, M> = {},
-): Promise<Answer<P, M>> {
-  const response = await answered(() =>
-    fetch(address(template, path as object, query as object), {
-      method: method.toUpperCase(),
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
-      body: body === undefined ? null : JSON.stringify(body),
-    }),
-  );
-  return response.status === 204 ? (undefined as Answer<P, M>) : response.json();
+// What a request is answered; what is refused was thrown before.
+async function told<T>(asked: Promise<{ data?: T }>): Promise<T> {
+  return (await asked).data as T;
 }
 
 export const api = {
-  signIn: (token: string) => ask("post", "/v1/session", { body: { token } }),
-  signOut: () => ask("delete", "/v1/session"),
-  ways: () => ask("get", "/v1/session/ways"),
-  signInElsewhere: (return_to: string) => ask("post", "/v1/session/openid", { body: { return_to } }),
-  changeTeam: (team_id: string) => ask("patch", "/v1/session", { body: { team_id } }),
-  team: () => ask("get", "/v1/teams/me"),
-  settings: (team_id: string) => ask("get", "/v1/teams/{team_id}/settings", { path: { team_id } }),
+  signIn: (token: string) => told(client.POST("/v1/session", { body: { token } })),
+  signOut: () => told(client.DELETE("/v1/session")),
+  ways: () => told(client.GET("/v1/session/ways")),
+  signInElsewhere: (return_to: string) => told(client.POST("/v1/session/openid", { body: { return_to } })),
+  changeTeam: (team_id: string) => told(client.PATCH("/v1/session", { body: { team_id } })),
+  team: () => told(client.GET("/v1/teams/me")),
+  settings: (team_id: string) => told(client.GET("/v1/teams/{team_id}/settings", { params: { path: { team_id } } })),
   changeSettings: (team_id: string, to: schemas.SettingsChange) =>
-    ask("patch", "/v1/teams/{team_id}/settings", { path: { team_id }, body: to }),
-  retention: (team_id: string) => ask("get", "/v1/teams/{team_id}/retention", { path: { team_id } }),
+    told(client.PATCH("/v1/teams/{team_id}/settings", { params: { path: { team_id } }, body: to })),
+  retention: (team_id: string) => told(client.GET("/v1/teams/{team_id}/retention", { params: { path: { team_id } } })),
   changeRetention: (team_id: string, to: schemas.RetentionWanted) =>
-    ask("put", "/v1/teams/{team_id}/retention", { path: { team_id }, body: to }),
-  retentionDue: (team_id: string, query: InQuery<"/v1/teams/{team_id}/retention/due", "get">) =>
-    ask("get", "/v1/teams/{team_id}/retention/due", { path: { team_id }, query }),
-  usage: (team_id: string) => ask("get", "/v1/teams/{team_id}/usage", { path: { team_id } }),
-  members: (team_id: string) => ask("get", "/v1/teams/{team_id}/members", { path: { team_id } }),
-  addMember: (team_id: string, member: schemas.MemberIn) => ask("post", "/v1/teams/{team_id}/members", { path: { team_id }, body: member }),
+    told(client.PUT("/v1/teams/{team_id}/retention", { params: { path: { team_id } }, body: to })),
+  retentionDue: (team_id: string, query: QueryOf<"/v1/teams/{team_id}/retention/due">) =>
+    told(client.GET("/v1/teams/{team_id}/retention/due", { params: { path: { team_id }, query } })),
+  usage: (team_id: string) => told(client.GET("/v1/teams/{team_id}/usage", { params: { path: { team_id } } })),
+  members: (team_id: string) => told(client.GET("/v1/teams/{team_id}/members", { params: { path: { team_id } } })),
+  addMember: (team_id: string, member: schemas.MemberIn) => told(client.POST("/v1/teams/{team_id}/members", { params: { path: { team_id } }, body: member })),
   changeMember: (team_id: string, member_id: string, to: schemas.MemberChange) =>
-    ask("patch", "/v1/teams/{team_id}/members/{member_id}", { path: { team_id, member_id }, body: to }),
+    told(client.PATCH("/v1/teams/{team_id}/members/{member_id}", { params: { path: { team_id, member_id } }, body: to })),
   removeMember: (team_id: string, member_id: string) =>
-    ask("delete", "/v1/teams/{team_id}/members/{member_id}", { path: { team_id, member_id } }),
-  tokens: (team_id: string) => ask("get", "/v1/teams/{team_id}/tokens", { path: { team_id } }),
-  makeToken: (team_id: string, token: schemas.TokenIn) => ask("post", "/v1/teams/{team_id}/tokens", { path: { team_id }, body: token }),
+    told(client.DELETE("/v1/teams/{team_id}/members/{member_id}", { params: { path: { team_id, member_id } } })),
+  tokens: (team_id: string) => told(client.GET("/v1/teams/{team_id}/tokens", { params: { path: { team_id } } })),
+  makeToken: (team_id: string, token: schemas.TokenIn) => told(client.POST("/v1/teams/{team_id}/tokens", { params: { path: { team_id } }, body: token })),
   revokeToken: (team_id: string, token_id: string) =>
-    ask("delete", "/v1/teams/{team_id}/tokens/{token_id}", { path: { team_id, token_id } }),
+    told(client.DELETE("/v1/teams/{team_id}/tokens/{token_id}", { params: { path: { team_id, token_id } } })),
   audit: (team_id: string, wanted: { action?: schemas.AuditEventOut["action"]; member?: string; since?: string; until?: string }, cursor?: string) =>
-    ask("get", "/v1/teams/{team_id}/audit", { path: { team_id }, query: { ...wanted, cursor } }),
-  makeAlert: (alert: schemas.AlertIn) => ask("post", "/v1/alerts", { body: alert }),
-  changeAlert: (alert_id: string, to: schemas.AlertChange) => ask("patch", "/v1/alerts/{alert_id}", { path: { alert_id }, body: to }),
-  removeAlert: (alert_id: string) => ask("delete", "/v1/alerts/{alert_id}", { path: { alert_id } }),
-  webhooks: () => ask("get", "/v1/webhooks"),
-  makeWebhook: (webhook: schemas.WebhookIn) => ask("post", "/v1/webhooks", { body: webhook }),
-  removeWebhook: (webhook_id: string) => ask("delete", "/v1/webhooks/{webhook_id}", { path: { webhook_id } }),
-  renewSecret: (webhook_id: string) => ask("post", "/v1/webhooks/{webhook_id}/secret", { path: { webhook_id } }),
-  testWebhook: (webhook_id: string) => ask("post", "/v1/webhooks/{webhook_id}/test", { path: { webhook_id } }),
-  deliveries: (webhook_id: string) => ask("get", "/v1/webhooks/{webhook_id}/deliveries", { path: { webhook_id }, query: { limit: 20 } }),
+    told(client.GET("/v1/teams/{team_id}/audit", { params: { path: { team_id }, query: { ...wanted, cursor } } })),
+  makeAlert: (alert: schemas.AlertIn) => told(client.POST("/v1/alerts", { body: alert })),
+  changeAlert: (alert_id: string, to: schemas.AlertChange) => told(client.PATCH("/v1/alerts/{alert_id}", { params: { path: { alert_id } }, body: to })),
+  removeAlert: (alert_id: string) => told(client.DELETE("/v1/alerts/{alert_id}", { params: { path: { alert_id } } })),
+  webhooks: () => told(client.GET("/v1/webhooks")),
+  makeWebhook: (webhook: schemas.WebhookIn) => told(client.POST("/v1/webhooks", { body: webhook })),
+  removeWebhook: (webhook_id: string) => told(client.DELETE("/v1/webhooks/{webhook_id}", { params: { path: { webhook_id } } })),
+  renewSecret: (webhook_id: string) => told(client.POST("/v1/webhooks/{webhook_id}/secret", { params: { path: { webhook_id } } })),
+  testWebhook: (webhook_id: string) => told(client.POST("/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id } } })),
+  deliveries: (webhook_id: string) => told(client.GET("/v1/webhooks/{webhook_id}/deliveries", { params: { path: { webhook_id }, query: { limit: 20 } } })),
   captures: (filters: Query, sort: string | undefined, limit: number, cursor?: string) =>
-    ask("get", "/v1/captures", { query: { ...filters, sort, limit, cursor } as InQuery<"/v1/captures", "get"> }),
-  capture: (capture_id: string) => ask("get", "/v1/captures/{capture_id}", { path: { capture_id } }),
-  remove: (capture_id: string) => ask("delete", "/v1/captures/{capture_id}", { path: { capture_id } }),
+    told(client.GET("/v1/captures", { params: { query: { ...filters, sort, limit, cursor } as QueryOf<"/v1/captures"> } })),
+  capture: (capture_id: string) => told(client.GET("/v1/captures/{capture_id}", { params: { path: { capture_id } } })),
+  remove: (capture_id: string) => told(client.DELETE("/v1/captures/{capture_id}", { params: { path: { capture_id } } })),
   change: (capture_id: string, to: schemas.CaptureChange) =>
-    ask("patch", "/v1/captures/{capture_id}", { path: { capture_id }, body: to }),
-  changeCaptures: (wanted: schemas.CapturesChange) => ask("post", "/v1/captures/changes", { body: wanted }),
-  removeCaptures: (wanted: schemas.CapturesDeletion) => ask("post", "/v1/captures/deletions", { body: wanted }),
-  replays: (wanted: schemas.ReplaysIn) => ask("post", "/v1/replays", { body: wanted }),
+    told(client.PATCH("/v1/captures/{capture_id}", { params: { path: { capture_id } }, body: to })),
+  changeCaptures: (wanted: schemas.CapturesChange) => told(client.POST("/v1/captures/changes", { body: wanted })),
+  removeCaptures: (wanted: schemas.CapturesDeletion) => told(client.POST("/v1/captures/deletions", { body: wanted })),
+  replays: (wanted: schemas.ReplaysIn) => told(client.POST("/v1/replays", { body: wanted })),
   search: (filters: Query, sort: string, cursor?: string, limit = 100) =>
-    ask("get", "/v1/connections", { query: { ...filters, sort, cursor, limit } as InQuery<"/v1/connections", "get"> }),
+    told(client.GET("/v1/connections", { params: { query: { ...filters, sort, cursor, limit } as QueryOf<"/v1/connections"> } })),
   values: (filters: Query, field: string[], limit = 10, containing = "") =>
-    ask("get", "/v1/connections/values", { query: { ...filters, field, limit, ...(containing && { containing }) } as unknown as InQuery<"/v1/connections/values", "get"> }),
-  names: () => ask("get", "/v1/connections/names"),
+    told(client.GET("/v1/connections/values", { params: { query: { ...filters, field, limit, ...(containing && { containing }) } as unknown as QueryOf<"/v1/connections/values"> } })),
+  names: () => told(client.GET("/v1/connections/names")),
   aggregates: (filters: Query, measure: string, group_by: string[], include_unreliable: boolean) =>
-    ask("get", "/v1/aggregates", { query: { ...filters, measure, group_by, include_unreliable, limit: 500 } as unknown as InQuery<"/v1/aggregates", "get"> }),
+    told(client.GET("/v1/aggregates", { params: { query: { ...filters, measure, group_by, include_unreliable, limit: 500 } as unknown as QueryOf<"/v1/aggregates"> } })),
   comparison: (selection: Query, baseline: Query, measure: string, include_unreliable: boolean) =>
-    ask("get", "/v1/aggregates/comparison", {
-      query: { selection: textOf(selection), baseline: textOf(baseline), measure, include_unreliable, histogram: true, limit: 8 },
-    }),
+    told(client.GET("/v1/aggregates/comparison", { params: { query: { selection: textOf(selection), baseline: textOf(baseline), measure, include_unreliable, histogram: true, limit: 8 } } })),
   changes: (filters: Query, split: string, measure: string[], group_by: string[], include_unreliable: boolean) =>
-    ask("get", "/v1/aggregates/changes", {
-      query: { ...filters, split, measure, group_by, include_unreliable } as unknown as InQuery<"/v1/aggregates/changes", "get">,
-    }),
-  retry: (capture_id: string) => ask("post", "/v1/captures/{capture_id}/retry", { path: { capture_id } }),
-  connection: (connection_id: string) => ask("get", "/v1/connections/{connection_id}", { path: { connection_id } }),
-  series: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/series", "get">) =>
-    ask("get", "/v1/connections/{connection_id}/series", { path: { connection_id }, query }),
-  sequence: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/sequence", "get">) =>
-    ask("get", "/v1/connections/{connection_id}/sequence", { path: { connection_id }, query }),
-  acks: (connection_id: string, query: InQuery<"/v1/connections/{connection_id}/acks", "get">) =>
-    ask("get", "/v1/connections/{connection_id}/acks", { path: { connection_id }, query }),
-  notes: (connection_id: string) => ask("get", "/v1/connections/{connection_id}/notes", { path: { connection_id } }),
+    told(client.GET("/v1/aggregates/changes", { params: { query: { ...filters, split, measure, group_by, include_unreliable } as unknown as QueryOf<"/v1/aggregates/changes"> } })),
+  retry: (capture_id: string) => told(client.POST("/v1/captures/{capture_id}/retry", { params: { path: { capture_id } } })),
+  connection: (connection_id: string) => told(client.GET("/v1/connections/{connection_id}", { params: { path: { connection_id } } })),
+  // Of the ways in which these two are answered, JSON is asked for.
+  series: (connection_id: string, query: InAddress<"/v1/connections/{connection_id}/series">) =>
+    told(client.GET("/v1/connections/{connection_id}/series", { params: { path: { connection_id }, query: query as QueryOf<"/v1/connections/{connection_id}/series"> } })) as Promise<Series>,
+  sequence: (connection_id: string, query: InAddress<"/v1/connections/{connection_id}/sequence">) =>
+    told(client.GET("/v1/connections/{connection_id}/sequence", { params: { path: { connection_id }, query: query as QueryOf<"/v1/connections/{connection_id}/sequence"> } })) as Promise<Sequence>,
+  acks: (connection_id: string, query: InAddress<"/v1/connections/{connection_id}/acks">) =>
+    told(client.GET("/v1/connections/{connection_id}/acks", { params: { path: { connection_id }, query: query as QueryOf<"/v1/connections/{connection_id}/acks"> } })),
+  notes: (connection_id: string) => told(client.GET("/v1/connections/{connection_id}/notes", { params: { path: { connection_id } } })),
   addNote: (connection_id: string, note: schemas.NoteIn) =>
-    ask("post", "/v1/connections/{connection_id}/notes", { path: { connection_id }, body: note }),
+    told(client.POST("/v1/connections/{connection_id}/notes", { params: { path: { connection_id } }, body: note })),
   changeNote: (connection_id: string, note_id: string, to: schemas.NoteChange) =>
-    ask("patch", "/v1/connections/{connection_id}/notes/{note_id}", { path: { connection_id, note_id }, body: to }),
+    told(client.PATCH("/v1/connections/{connection_id}/notes/{note_id}", { params: { path: { connection_id, note_id } }, body: to })),
   removeNote: (connection_id: string, note_id: string) =>
-    ask("delete", "/v1/connections/{connection_id}/notes/{note_id}", { path: { connection_id, note_id } }),
-  askSegments: (connection_id: string) => ask("post", "/v1/connections/{connection_id}/segments", { path: { connection_id } }),
-  algorithms: () => ask("get", "/v1/algorithms"),
+    told(client.DELETE("/v1/connections/{connection_id}/notes/{note_id}", { params: { path: { connection_id, note_id } } })),
+  askSegments: (connection_id: string) => told(client.POST("/v1/connections/{connection_id}/segments", { params: { path: { connection_id } } })),
+  algorithms: () => told(client.GET("/v1/algorithms")),
   replay: (connection_id: string, algorithm: string, options: Record<string, string>) =>
-    ask("post", "/v1/connections/{connection_id}/replays", { path: { connection_id }, body: { algorithm, options } }),
+    told(client.POST("/v1/connections/{connection_id}/replays", { params: { path: { connection_id } }, body: { algorithm, options } })),
   removeReplay: (connection_id: string, replay_id: string) =>
-    ask("delete", "/v1/connections/{connection_id}/replays/{replay_id}", { path: { connection_id, replay_id } }),
+    told(client.DELETE("/v1/connections/{connection_id}/replays/{replay_id}", { params: { path: { connection_id, replay_id } } })),
   whatifs: (connection_id: string) =>
-    ask("get", "/v1/connections/{connection_id}/whatifs", { path: { connection_id }, query: { limit: 100 } }),
+    told(client.GET("/v1/connections/{connection_id}/whatifs", { params: { path: { connection_id }, query: { limit: 100 } } })),
   askWhatIf: (connection_id: string, wanted: schemas.WhatIfIn) =>
-    ask("post", "/v1/connections/{connection_id}/whatifs", { path: { connection_id }, body: wanted }),
-  removeWhatIf: (whatif_id: string) => ask("delete", "/v1/whatifs/{whatif_id}", { path: { whatif_id } }),
-  sweep: (wanted: schemas.SweepIn) => ask("post", "/v1/whatifs", { body: wanted }),
-  sweeps: () => ask("get", "/v1/sweeps", { query: { limit: 5 } }),
-  sweepDetail: (sweep_id: string) => ask("get", "/v1/sweeps/{sweep_id}", { path: { sweep_id } }),
+    told(client.POST("/v1/connections/{connection_id}/whatifs", { params: { path: { connection_id } }, body: wanted })),
+  removeWhatIf: (whatif_id: string) => told(client.DELETE("/v1/whatifs/{whatif_id}", { params: { path: { whatif_id } } })),
+  sweep: (wanted: schemas.SweepIn) => told(client.POST("/v1/whatifs", { body: wanted })),
+  sweeps: () => told(client.GET("/v1/sweeps", { params: { query: { limit: 5 } } })),
+  sweepDetail: (sweep_id: string) => told(client.GET("/v1/sweeps/{sweep_id}", { params: { path: { sweep_id } } })),
   swept: (sweep_id: string, label: string, cursor?: string) =>
-    ask("get", "/v1/sweeps/{sweep_id}/whatifs", { path: { sweep_id }, query: { label, cursor, limit: 50 } }),
-  removeSweep: (sweep_id: string) => ask("delete", "/v1/sweeps/{sweep_id}", { path: { sweep_id } }),
-  views: (page: View["page"]) => ask("get", "/v1/views", { query: { page } }),
-  saveView: (view: schemas.ViewIn) => ask("post", "/v1/views", { body: view }),
-  changeView: (view_id: string, to: schemas.ViewChange) => ask("patch", "/v1/views/{view_id}", { path: { view_id }, body: to }),
-  removeView: (view_id: string) => ask("delete", "/v1/views/{view_id}", { path: { view_id } }),
-  specs: () => ask("get", "/v1/specs"),
-  modelChecks: (limit: number, cursor?: string) => ask("get", "/v1/model-checks", { query: { limit, cursor } }),
-  checksOf: (connection: string) => ask("get", "/v1/model-checks", { query: { limit: 50, connection } }),
-  modelCheck: (check_id: string) => ask("get", "/v1/model-checks/{check_id}", { path: { check_id } }),
-  cancelModelCheck: (check_id: string) => ask("post", "/v1/model-checks/{check_id}/cancel", { path: { check_id } }),
-  askModelCheck: (wanted: schemas.ModelCheckIn) => ask("post", "/v1/model-checks", { body: wanted }),
-  upload: (upload_id: string) => ask("get", "/v1/uploads/{upload_id}", { path: { upload_id } }),
+    told(client.GET("/v1/sweeps/{sweep_id}/whatifs", { params: { path: { sweep_id }, query: { label, cursor, limit: 50 } } })),
+  removeSweep: (sweep_id: string) => told(client.DELETE("/v1/sweeps/{sweep_id}", { params: { path: { sweep_id } } })),
+  views: (page: View["page"]) => told(client.GET("/v1/views", { params: { query: { page } } })),
+  saveView: (view: schemas.ViewIn) => told(client.POST("/v1/views", { body: view })),
+  changeView: (view_id: string, to: schemas.ViewChange) => told(client.PATCH("/v1/views/{view_id}", { params: { path: { view_id } }, body: to })),
+  removeView: (view_id: string) => told(client.DELETE("/v1/views/{view_id}", { params: { path: { view_id } } })),
+  specs: () => told(client.GET("/v1/specs")),
+  modelChecks: (limit: number, cursor?: string) => told(client.GET("/v1/model-checks", { params: { query: { limit, cursor } } })),
+  checksOf: (connection: string) => told(client.GET("/v1/model-checks", { params: { query: { limit: 50, connection } } })),
+  // The client's types make lists of pairs.
+  modelCheck: (check_id: string) => told(client.GET("/v1/model-checks/{check_id}", { params: { path: { check_id } } })) as Promise<ModelCheckDetail>,
+  cancelModelCheck: (check_id: string) => told(client.POST("/v1/model-checks/{check_id}/cancel", { params: { path: { check_id } } })),
+  askModelCheck: (wanted: schemas.ModelCheckIn) => told(client.POST("/v1/model-checks", { body: wanted })),
+  upload: (upload_id: string) => told(client.GET("/v1/uploads/{upload_id}", { params: { path: { upload_id } } })),
 };
 
 // From this size on an upload goes on after an interruption, bytes.
