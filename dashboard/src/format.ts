@@ -16,6 +16,8 @@ export const ms = (us: number | null) => (us === null ? "–" : `${(us / 1000).t
 export const seconds = (s: number | null) => (s === null ? "–" : `${s.toFixed(2)} s`);
 // A moment in the reader's zone, to the second.
 export const moment = (time: string | number | null) => (time === null ? "–" : new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }));
+// The same in a column: the date as ISO 8601 has it, in the reader's zone.
+export const stamp = (time: string | number | null) => (time === null ? "–" : new Date(time).toLocaleString("sv"));
 // The begin of a day or hour of the API, which are those of UTC.
 export const utc = (time: string | number, unit: string) =>
   unit === "hour"

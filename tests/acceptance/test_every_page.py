@@ -43,6 +43,7 @@ FILES = {
     "retention-page": {"what is deleted now"},
 }
 """What each page offers as files. Tests of other modules hold the pages of settings and alerts."""
+LISTS_BEYOND = """[...document.querySelectorAll(".scroll:has(.index)")].map((e) => e.scrollWidth - e.clientWidth)"""
 BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 """By how many pixels the page is wider than the window."""
 SLOWED = """
@@ -116,6 +117,9 @@ def hold(page: Page, name: str, title: str) -> None:
             if "REWINDOW_SCREENSHOTS" in os.environ:
                 page.screenshot(path=SCREENSHOTS / f"{name}-{colours}-{width}.png", full_page=True)
             assert beyond <= 0, f"{name} is {beyond} pixels wider than {width}"
+            if width == 1280:
+                lists = page.evaluate(LISTS_BEYOND)
+                assert all(more <= 0 for more in lists), f"lists of {name} are {lists} pixels wider than their room"
         assert violations(page, RULES[colours]) == [], f"{name}, {colours}"
     page.emulate_media(color_scheme="light")
     expected = {f"{label} as a file" for label in FILES.get(name, ())}

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from deploy.run import Services, wait_for
 from tests.acceptance.test_stack import get
-from tests.acceptance.test_team_pages import query, signed_in, team  # noqa: F401  # fixtures
+from tests.acceptance.test_team_pages import query, team  # noqa: F401  # fixtures
 from tests.acceptance.test_whatifs import post
 from tests.conftest import make_token
 from tests.packets import SYN, Trace
