@@ -54,8 +54,8 @@ class UsageOut(Schema):
 
 
 class SettingsOut(Schema):
-    """What the team keeps of the captures that it uploads from now on, who gets what is kept, and for how long it keeps its
-    log."""
+    """What the team keeps of the captures that it uploads from now on, who gets what is kept, and for how long it
+    keeps its log."""
 
     payload: Payload
     """cut: headers only; kept: the file as it is uploaded."""

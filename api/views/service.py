@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -68,7 +68,7 @@ async def change(session: AsyncSession, caller: Caller, view_id: uuid.UUID, want
             raise _taken(wanted.name)
         values["name"] = wanted.name
     if wanted.query is not None:
-        addresses.check(view.page, wanted.query)
+        addresses.check(cast(PageOfViews, view.page), wanted.query)
         values["query"] = wanted.query
     changed = update(SavedView).where(*_of(caller, view_id)).values(values).returning(SavedView)
     return (await session.scalars(changed, execution_options={"populate_existing": True})).one()

@@ -6181,8 +6181,8 @@ export interface components {
         };
         /**
          * SettingsOut
-         * @description What the team keeps of the captures that it uploads from now on, who gets what is kept, and for how long it keeps its
-         *     log.
+         * @description What the team keeps of the captures that it uploads from now on, who gets what is kept, and for how long it
+         *     keeps its log.
          */
         SettingsOut: {
             /**

@@ -144,7 +144,7 @@ def test_what_a_figure_counts_is_behind_it(stack: Services, team: str, signed_in
 
 
 @pytest.fixture
-def in_new_york(page: Page, signed_in: Page) -> Iterator[Page]:  # noqa: F811
+def in_new_york(page: Page, signed_in: Page) -> Iterator[Page]:
     assert page.context.browser is not None
     context = page.context.browser.new_context(
         timezone_id="America/New_York", locale="en-US", storage_state=page.context.storage_state()
@@ -178,7 +178,7 @@ def test_days_and_hours_are_those_of_utc(stack: Services, team: str, in_new_york
     assert f"{(at.hour + 11) % 12 + 1}:00 {'AP'[at.hour >= 12]}M UTC" in link.inner_text().replace("\u202f", " ")
 
 
-def test_the_grid_says_what_it_leaves_out(stack: Services, signed_in: Page) -> None:  # noqa: F811
+def test_the_grid_says_what_it_leaves_out(stack: Services, signed_in: Page) -> None:
     page = signed_in
 
     def with_few_groups(route: Route) -> None:

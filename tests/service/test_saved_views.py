@@ -42,7 +42,8 @@ def test_a_team_saves_views(client: TestClient, other: TestClient, client_for: C
         ("connections", "sort=-tag%3Aos&dport=443&dport=80"),
     ):
         whole = client.post(URL, json={"page": page, "name": "whole", "query": query})
-        assert whole.status_code == 201 and whole.json()["query"] == query, whole.text
+        assert whole.status_code == 201, whole.text
+        assert whole.json()["query"] == query
         assert client.delete(f"{URL}/{whole.json()['id']}").status_code == 204
     for wrong in (
         {"query": "a=%00"},
