@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.senders import Ran
+from rewindow.findings.senders import NEWRENO_AT_REST
 
 LOSSES_MIN, AMONG_MIN = 5, 0.95
 """The first goal: of the subflows with at least so many losses, the share whose algorithm is among the candidates."""
@@ -35,12 +36,12 @@ class Named:
     def is_distinguishable(self, algorithm: str) -> bool:
         """Whether the windows of all other algorithms are elsewhere, and there are enough losses to tell.
 
-        DCTCP does not count beside NewReno, which it is without marks."""
+        Algorithms that are NewReno, too, at rest (senders.NEWRENO_AT_REST) do not count beside NewReno."""
         if self.within_one is None:
             return False
         others = {name for name, share in self.within_one.items() if share >= ALIKE_MIN} - {algorithm}
         if algorithm == "newreno":
-            others.discard("dctcp")
+            others -= set(NEWRENO_AT_REST)
         return self.losses >= LOSSES_MIN and not others
 
 

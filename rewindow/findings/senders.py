@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 SINGLE_PATH_CANDIDATES = ("newreno", "cubic", "bbr")
-COUPLED_CANDIDATES = ("css", "tccc", "tccc+", "lia", "olia", "balia", "enmcc")
+COUPLED_CANDIDATES = ("css", "tccc", "tccc+", "lia", "olia", "balia", "enmcc", "sbcc")
 """Those that were compared with a kernel that ran them (docs/validation.md)."""
 CANDIDATE_OPTIONS: Mapping[str, Mapping[str, str]] = {
     **{name: {} for name in SINGLE_PATH_CANDIDATES},
@@ -25,6 +25,9 @@ CANDIDATE_OPTIONS: Mapping[str, Mapping[str, str]] = {
 RARE_CANDIDATES = ("dctcp", "westwood", "htcp", "illinois", "scalable", "vegas")
 """Candidates only where their replay is asked for, with their defaults: each takes time, and few senders run them. Our
 simulator and our implementations in a kernel are what they were compared with, not Linux's."""
+NEWRENO_AT_REST = ("dctcp", "sbcc")
+"""Candidates that are NewReno, and have its name, before there is something to answer: a mark, or SB-CC's first loss,
+at which its window is halved with its fraction. While no subflows share a bottleneck, SB-CC is within one segment."""
 FULL_ROWS_MIN = 30
 """ACKs before which the window was full. With fewer of them, no sender is named."""
 _MATCH_MIN = 0.5
@@ -136,8 +139,9 @@ def _told(windows: Windows, names: list[str]) -> SenderAlgorithm:
 def _fitting(windows: Windows, is_mptcp: bool) -> list[str]:
     """The candidates that this subflow alone does not exclude, the best one first."""
     names = _by_window({name: row for name, row in windows.items() if name not in PACED_SENDERS})
-    if "dctcp" in names and "newreno" in names and windows["dctcp"] == windows["newreno"]:
-        names.remove("dctcp")  # without a mark it is NewReno
+    for name in NEWRENO_AT_REST:
+        if name in names and "newreno" in names and windows[name] == windows["newreno"]:
+            names.remove(name)
     single_path = [name for name in names if name in _ON_ONE_PATH]
     if not is_mptcp and single_path:
         names = single_path  # a TCP connection has nothing to couple: most coupled algorithms are NewReno there

@@ -107,6 +107,17 @@ def test_dctcp_without_a_mark_is_newreno(tmp_path: Path) -> None:
         assert named_of_rare(ran, LINE, tmp_path / "run.pcapng") == ["newreno", "newreno"]
 
 
+def test_sbcc_on_one_path_hides_no_newreno(tmp_path: Path) -> None:
+    """It has no set there, and is within one segment of NewReno."""
+    path, found = tmp_path / "run.pcapng", {}
+    for ran in ("sbcc", "newreno"):
+        captured(one_path(LINE, protocol="mptcp"), path, ran)
+        [sender] = senders(path)["mptcp"]
+        found[ran] = sender.candidates
+    assert found["newreno"] == ["newreno"]
+    assert "sbcc" in found["sbcc"]
+
+
 @pytest.mark.parametrize(
     ("algorithm", "transfer", "asked", "found"),
     [
