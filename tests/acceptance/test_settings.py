@@ -83,7 +83,6 @@ def test_an_owner_decides(stack: Services, owner: str, page: Page) -> None:
 def test_an_owner_forbids_downloads(stack: Services, page: Page) -> None:
     token = make_token(["read", "write", "admin"])
     capture = f"/captures/{get(stack, token, f'/v1/connections/{analysed(stack, token)}')['capture_id']}"
-    page.goto(stack.address + capture)
     sign_in(stack, page, token)
     page.get_by_test_id("downloads").select_option("forbidden")
     expect(page.locator("[data-testid=event][data-action=change_settings]")).to_contain_text("downloads: forbidden")
