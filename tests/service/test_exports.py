@@ -273,7 +273,7 @@ def test_how_two_selections_differ(client: TestClient) -> None:
     assert len(answer.text.splitlines()) == 1 + len(found)
     assert answer.headers["Rewindow-Addresses"] == "kept"
     wrong = client.get("/v1/aggregates/comparison.csv?measure=rtt_us&selection=kinds%3Dtcp")
-    assert_problem(wrong, 422, "selection: kinds")
+    assert_problem(wrong, 422, "selection: there is no filter 'kinds'")
 
 
 def test_members_and_tokens(client_for: Any, services: object) -> None:

@@ -152,6 +152,8 @@ void rw_add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark
 void rw_add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t time_ns,
 		const struct rw_detected_path *now)
 {
+	if (!r->detector[detector].shown)
+		return;
 	struct columns *c = &r->columns;
 	if (r->sets == c->set_room && make_room_for_sets(c)) {
 		r->no_memory = 1;

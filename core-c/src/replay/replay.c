@@ -39,12 +39,15 @@ static rw_status read_detectors(rw_replay *r, rw_error *error)
 		rw_status status = rw_detector_options(&r->limits.detector[k], &which, option, error);
 		if (status != RW_OK)
 			return status;
-		r->detector[which].wanted = r->detects = 1;
+		r->detector[which].wanted = r->detector[which].shown = r->detects = 1;
 		memcpy(r->detector[which].option, option, sizeof option);
 	}
 	for (uint32_t k = 0; k < r->choices; k++) {
 		which = r->choice[k].settings.detector - 1u;
-		if (r->choice[k].settings.detector == 0 || r->detector[which].wanted)
+		if (r->choice[k].settings.detector == 0)
+			continue;
+		r->detector[which].shown |= k < r->choices - r->limits.candidates;
+		if (r->detector[which].wanted)
 			continue;
 		rw_choice defaults = {rw_detector_name(which), NULL, 0};
 		rw_status status = rw_detector_options(&defaults, &which, r->detector[which].option, error);

@@ -116,6 +116,8 @@ struct choice {
 
 struct detector_choice {
 	uint8_t wanted;
+	uint8_t
+	    shown; /* its sets are rows of the result: it was requested, or a controller that is no candidate needs it */
 	int64_t option[RW_MAX_OPTIONS];
 };
 
@@ -176,6 +178,7 @@ void rw_records_number(rw_replay *r);
 int rw_columns_allocate(struct columns *c, uint32_t rows, const struct choice *choice, uint32_t choices);
 void rw_columns_free(struct columns *c, uint32_t choices);
 void rw_add_mark(rw_replay *r, const struct rw_flow *f, int64_t time_ns, rw_mark kind, uint32_t value);
+/* Nothing where the detector is not shown. */
 void rw_add_set(rw_replay *r, const struct rw_flow *f, uint8_t detector, int64_t time_ns,
 		const struct rw_detected_path *now);
 
