@@ -34,22 +34,22 @@ static uint64_t sum_of(const uint8_t *p, uint32_t n)
 	return n & 1 ? sum + (uint64_t)(p[n - 1] << 8) : sum;
 }
 
+static uint16_t folded(uint64_t sum)
+{
+	for (int i = 0; i < 4; i++)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
 /*
- * RFC 1624, equation 3: the checksum after a change of the words that it covers. One that was wrong, or left to the network card, is as
- * wrong afterwards.
+ * The checksum after a change of the words that it covers, whose sums, the checksum's own included, are before and after (RFC 1624, equation 3).
+ * One that was wrong, or left to the network card, becomes 0: adjusted, it would tell how the sum of the words changed.
  */
 static void adjust(uint8_t *checksum, uint64_t before, uint64_t after)
 {
-	uint64_t sum = (uint16_t)~rw_load_u16(checksum) + after;
-	for (int i = 0; i < 4; i++)
-		sum = (sum & 0xffff) + (sum >> 16);
-	uint64_t taken = before;
-	for (int i = 0; i < 4; i++)
-		taken = (taken & 0xffff) + (taken >> 16);
-	sum += 0xffff - taken;
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	uint16_t result = (uint16_t)~sum;
+	uint16_t own = rw_load_u16(checksum), result = 0;
+	if (folded(before) == 0xffff)
+		result = (uint16_t)~folded(after + (uint16_t)~own);
 	checksum[0] = (uint8_t)(result >> 8);
 	checksum[1] = (uint8_t)result;
 }
@@ -57,21 +57,27 @@ static void adjust(uint8_t *checksum, uint64_t before, uint64_t after)
 static void rename_v4(struct redaction *r, uint8_t *h, uint32_t length)
 {
 	enum { SUM = 10, SOURCE = 12, DESTINATION = 16, FIXED = 20, NO_OPERATION = 1 };
-	uint64_t before = sum_of(h + SOURCE, length - SOURCE);
+	uint64_t before = sum_of(h, length);
 	rw_pseudonym(r->pseudonyms, 4, h + SOURCE, h + SOURCE);
 	rw_pseudonym(r->pseudonyms, 4, h + DESTINATION, h + DESTINATION);
 	memset(h + FIXED, NO_OPERATION, length - FIXED); /* routes, timestamps of routers */
-	adjust(h + SUM, before, sum_of(h + SOURCE, length - SOURCE));
+	adjust(h + SUM, before, sum_of(h, length));
 }
 
-static void rename_pair(struct redaction *r, unsigned family, const struct rw_layer *l, uint64_t *before,
-			uint64_t *after)
+/* Adds TCP's pseudo-header (RFC 9293 3.1) of the old addresses to before, of the new ones to after. */
+static void add_pseudo_headers(struct redaction *r, unsigned family, const struct rw_layer *l, uint64_t *before,
+			       uint64_t *after)
 {
+	enum { TCP = 6 };
 	uint32_t n = family == 4 ? 4 : 16;
 	uint8_t to[16];
 	const uint8_t *both[] = {l->source, l->destination};
+	*before += TCP + l->bytes;
+	*after += TCP + l->bytes;
 	for (int i = 0; i < 2; i++) {
-		rw_pseudonym(r->pseudonyms, family, both[i], to);
+		memcpy(to, both[i], n);
+		if (r->pseudonyms)
+			rw_pseudonym(r->pseudonyms, family, both[i], to);
 		*before += sum_of(both[i], n);
 		*after += sum_of(to, n);
 	}
@@ -141,9 +147,8 @@ static void redact_tcp(struct redaction *r, uint8_t *h, const struct rw_layer *l
 		return;
 	}
 	after += sum_of(h, l->bytes);
-	if (r->pseudonyms)
-		rename_pair(r, family, l, &before, &after);
-	if (before != after)
+	add_pseudo_headers(r, family, l, &before, &after);
+	if (r->pseudonyms || before != after)
 		adjust(h + SUM, before, after);
 }
 
