@@ -35,6 +35,7 @@ from rewindow.reports import analysis, exports, registries
 
 if TYPE_CHECKING:
     from rewindow.client.service import Service
+    from rewindow.client.uploads import Sent
     from rewindow.client.watching import Watch
     from rewindow.conformance.step_logs import Verdict
 
@@ -490,7 +491,7 @@ def _upload(args: argparse.Namespace) -> int:
                 worst = max(worst, UNREADABLE if isinstance(sent.trouble, CaptureUnreadable) else FAILED)
                 continue
             try:
-                worst = max(worst, _told(args, service, sent.path, sent.capture))
+                worst = max(worst, _told(args, service, sent, sent.capture))
             except ServerFailed as e:
                 print(f"{sent.capture['id']}  {sent.capture['state']}  {sent.path}")
                 print(f"rewindow: {e}", file=sys.stderr)
@@ -507,15 +508,16 @@ def _upload(args: argparse.Namespace) -> int:
     return worst
 
 
-def _told(args: argparse.Namespace, service: Service, path: str, capture: dict[str, Any]) -> int:
-    """Prints the server's result for a capture that it accepted; returns the exit status."""
+def _told(args: argparse.Namespace, service: Service, sent: Sent, capture: dict[str, Any]) -> int:
+    """Prints the server's result for a capture that it accepted, and keeps it in `sent`; returns the exit status."""
     from rewindow.client import results, uploads
 
     if args.wait:
-        capture = uploads.analysed(service, capture)
-    print(f"{capture['id']}  {capture['state']}  {path}", flush=True)
+        capture = sent.capture = uploads.analysed(service, capture)
+    print(f"{capture['id']}  {capture['state']}  {sent.path}", flush=True)
     if capture["state"] == "failed":
-        print(f"{path}: {capture['error']}", file=sys.stderr)
+        sent.outcome = "failed"
+        print(f"{sent.path}: {capture['error']}", file=sys.stderr)
         return NEGATIVE
     if args.wait:
         print("\n" + results.server_text(capture, uploads.connections(service, capture["id"])))

@@ -40,7 +40,10 @@ _OUTCOMES = {CaptureUnreadable: "unreadable", CaptureRefused: "refused"}
 
 @dataclass
 class Sent:
-    """What became of one capture of several. `outcome` is a word or two; `trouble` is why it was not accepted."""
+    """What became of one capture of several. `outcome` is a word or two; `trouble` is why it was not accepted.
+
+    One whose analysis failed has the outcome `failed`, and the server's reason in `capture`.
+    """
 
     path: str
     outcome: str = "not tried"
@@ -100,7 +103,8 @@ def table(captures: Sequence[Sent]) -> Iterator[str]:
     rows = []
     for sent in captures:
         accepted = str(sent.capture["id"]) if sent.capture else "-"
-        reason = " ".join(str(sent.trouble or "").removeprefix(f"{sent.path}: ").split())
+        failure = sent.capture["error"] if sent.outcome == "failed" and sent.capture else sent.trouble
+        reason = " ".join(str(failure or "").removeprefix(f"{sent.path}: ").split())
         rows.append((sent.outcome, accepted, printable(sent.path), printable(reason)))
     widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
     yield from (aligned(row, widths) for row in (heading, ["-" * w for w in widths], *rows))

@@ -51,6 +51,22 @@ def test_captures_that_are_there_already_are_told(rewindow: Rewindow, team: str)
     assert [line.split("  ")[0] for line in err.splitlines()[-2:]] == ["already here", "already here"]
 
 
+def test_captures_whose_analysis_failed_are_told(
+    stack: Services, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The server accepts any bytes, and finds later that they are no capture."""
+    text = tmp_path / "text.pcap"
+    text.write_text("no capture")
+    token = make_token(["read", "write"])
+    captures = (str(CAPTURES / NAMES[0]), str(text))
+    assert main(["upload", *captures, "--server", stack.address, "--token", token, "--wait"]) == 1
+    out, err = capfd.readouterr()
+    assert [line.split()[1] for line in out.splitlines() if line.endswith("text.pcap")] == ["failed"]
+    whole, failed = (line.split("  ") for line in err.splitlines()[-2:])
+    assert (whole[0], failed[0]) == ("sent", "failed")
+    assert "neither pcap nor pcapng" in failed[-1]
+
+
 def test_a_search_as_a_table(stack: Services, team: str, rewindow: Rewindow, monkeypatch: pytest.MonkeyPatch) -> None:
     told = get(stack, team, "/v1/connections?sort=-bytes")["items"]
     assert len(told) > 2

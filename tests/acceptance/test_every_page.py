@@ -19,7 +19,8 @@ from playwright.sync_api import Page, TimeoutError, expect
 
 from deploy.run import CHECKOUT, Services
 from tests.acceptance.test_dashboard import SCREENSHOTS
-from tests.acceptance.test_stack import answered
+from tests.acceptance.test_page import asked
+from tests.acceptance.test_stack import answered, get
 from tests.acceptance.test_whatifs import SIMULATED_MS, analysed, post
 
 AXE = CHECKOUT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
@@ -78,11 +79,14 @@ COMPRESSED_BYTES_MAX = 170_000
 
 @pytest.fixture(scope="module")
 def connection(stack: Services) -> tuple[str, str]:
-    """A team's token, and its connection of MPTCP."""
+    """A team's token, and its connection of MPTCP. The capture has some tags, and a long note without a break."""
     from tests.conftest import make_token
 
     token = make_token(["read", "write", "admin"])
     number = analysed(stack, token)
+    (capture,) = get(stack, token, "/v1/captures")["items"]
+    described = {"add_tags": {"link": "lte", "release": "2026.11", "site": "osaka"}, "notes": "long" * 400}
+    asked(stack, token, f"/v1/captures/{capture['id']}", json.dumps(described).encode(), "PATCH")
     wanted = {"selection": {"connection_ids": [number]}, "algorithms": ["cubic"], "repeat": 2}
     post(stack, token, "/v1/whatifs", json.dumps(wanted).encode())
     return token, number

@@ -562,3 +562,15 @@ def test_noise_is_no_news(client: TestClient, rows: All, other: TestClient) -> N
     assert change["low"] < change["after"] / change["before"] < change["high"]
     assert change["chance"] < 0.001
     assert {c["value"] for c in found["changes"]} <= {"moved", "tcp"}, "what is the same is no news"
+
+
+def test_times_that_no_capture_can_have(rows: All, client: TestClient) -> None:  # noqa: F811
+    """A column of nanoseconds ends in 2262. A day of it has no end there."""
+    for late in ("2262-04-11T23:00:00Z", "2262-04-12T00:00:00Z", "9999-12-31T23:59:59Z"):
+        assert client.get(f"/v1/aggregates?measure=rtt_us&from={late}").json()["total"]["count"] == 0
+        assert client.get(f"/v1/connections/values?field=kind&from={late}").status_code == 200
+        assert client.get(f"/v1/aggregates.csv?measure=rtt_us&group_by=day&from={late}").status_code == 200
+        selection = urlencode({"selection": f"from={late}", "baseline": "kind=tcp"})
+        assert client.get(f"/v1/aggregates/comparison?measure=rtt_us&{selection}").status_code == 200
+    every = client.get("/v1/aggregates?measure=rtt_us").json()["total"]
+    assert client.get("/v1/aggregates?measure=rtt_us&to=9999-12-31T23:59:59Z").json()["total"] == every

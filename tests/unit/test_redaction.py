@@ -154,7 +154,7 @@ def test_of_an_unknown_link_type_nothing_is_kept() -> None:
 
 
 def test_checksums_are_right_or_0() -> None:
-    """Adjusted, a wrong one would tell how the sum of the addresses changed: the sum is known that a network card was left to fill."""
+    """Adjusted, a wrong one would tell how the sum of the addresses changed: one for a card to fill is known."""
     head, rest = ipv4(6, tcp(b""))[:20], bytearray(tcp(b""))
     pseudo = head[12:20] + struct.pack("!HH", 6, len(rest))
     left_to_card = bytes(rest[:16]) + struct.pack("!H", ~checksum(pseudo) & 0xFFFF) + bytes(rest[18:])
