@@ -40,6 +40,9 @@ def test_an_address_that_there_is_not(stack: Services, signed_in: Page) -> None:
     page.get_by_role("link", name="Begin at the start").click()
     expect(page.get_by_role("heading", name="Team")).to_be_visible()
     page.troubles[:] = [t for t in page.troubles if "404" not in t]  # type: ignore[attr-defined]
+    for path in ("captures/x/y", "connections/x/y", "specifications/x", "model-checks/x/y"):
+        page.goto(f"{stack.address}/{path}")
+        expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
     for path, accept in (("/nothing", "application/json"), ("/v1/nothing", "text/html")):
         request = urllib.request.Request(stack.address + path, headers={"Accept": accept})
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -53,6 +56,8 @@ def test_a_period_that_is_none(stack: Services, signed_in: Page) -> None:
     wrong = page.get_by_role("alert")
     page.goto(f"{stack.address}/?from=garbage")
     expect(wrong).to_have_text('"garbage" is no time, such as 2026-11-27T12:00:00Z')
+    expect(page.get_by_test_id("trend").first).to_contain_text("no values")
+    expect(page.get_by_test_id("trend").get_by_text("loading")).to_have_count(0)
     page.goto(f"{stack.address}/?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z")
     expect(wrong).to_have_text("The period ends before it begins: choose a later end, or an earlier begin.")
     page.get_by_role("button", name="12 weeks").click()
