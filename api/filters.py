@@ -23,13 +23,12 @@ from api.measured import Name as Measure
 from api.measured import has_value
 from api.schemas import Schema
 from store import facts
-from store.models import Capture, ConnectionFact, QualityRecord, Verdict
+from store.models import BIGINT_MAX, Capture, ConnectionFact, QualityRecord, Verdict
 
 SEVERAL_MAX = 16
 """Values of one filter."""
 NONE = "none"
 """As a value of some filters: there is no such thing."""
-_INTEGER_MAX = 2**63 - 1
 _COUNT_MAX = 2**31 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,7 +47,7 @@ Network = Annotated[str, Field(max_length=64), AfterValidator(_network)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(min_length=1, max_length=60)]
 Pair = Annotated[str, Field(max_length=200)]
-Size = Annotated[int | None, Field(ge=0, le=_INTEGER_MAX)]
+Size = Annotated[int | None, Field(ge=0, le=BIGINT_MAX)]
 Count = Annotated[int | None, Field(ge=0, le=_COUNT_MAX)]
 Number = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
 Several: Any = Field(default_factory=list, max_length=SEVERAL_MAX)
@@ -340,4 +339,4 @@ def _has_address(network: str) -> ColumnElement[bool]:
 def nanoseconds(time: datetime) -> int:
     """Since 1970, within the range of a column of PostgreSQL."""
     since_epoch = (time - _EPOCH) // timedelta(microseconds=1) * 1000
-    return max(-_INTEGER_MAX, min(since_epoch, _INTEGER_MAX))
+    return max(-BIGINT_MAX, min(since_epoch, BIGINT_MAX))

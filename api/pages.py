@@ -18,15 +18,12 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from api.errors import BadRequest
 from api.schemas import Schema
-from store.models import State
+from store.models import BIGINT_MAX, State
 
 T = TypeVar("T")
 
 Limit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[str | None, Query(max_length=200)]
-
-_INTEGER_MAX = 2**63 - 1
-"""Of a column in PostgreSQL."""
 
 
 class Page(Schema, Generic[T]):
@@ -113,14 +110,14 @@ def _time(text: str) -> datetime:
 
 def _integer(text: str, least: int = 0) -> int:
     value = int(text)
-    if not least <= value <= _INTEGER_MAX:
+    if not least <= value <= BIGINT_MAX:
         raise ValueError("out of range")
     return value
 
 
 def _perhaps_integer(part: Any) -> int | None:
     """Raises ValueError."""
-    return None if part is None else _integer(str(part), -_INTEGER_MAX)
+    return None if part is None else _integer(str(part), -BIGINT_MAX)
 
 
 _PARSE: dict[type, Callable[[str], Any]] = {

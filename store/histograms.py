@@ -37,13 +37,11 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from store import counts, facts, spreads
 from store.database import engine
 from store.facts import Period
-from store.models import Attempt, ConnectionFact, DayCount, DayHistogram, DaySpread, StaleDay
+from store.models import BIGINT_MAX, Attempt, ConnectionFact, DayCount, DayHistogram, DaySpread, StaleDay
 
 GROWTH = 1.02
 LEAST = 1e-9
 DAY_NS = 24 * 3600 * 10**9
-LATEST_NS = 2**63 - 1
-"""Of a column of PostgreSQL: in the year 2262."""
 DAYS_MAX = 62
 """A capture whose connections began on more days has no part in histograms: its facts are always read."""
 
@@ -72,7 +70,7 @@ def day(time: Any) -> ColumnElement[int]:
 def period(day: int) -> Period:
     """What the day has."""
     if day > 0:
-        return day * DAY_NS, min((day + 1) * DAY_NS, LATEST_NS)
+        return day * DAY_NS, min((day + 1) * DAY_NS, BIGINT_MAX)
     return (day - 1) * DAY_NS + 1, DAY_NS if day == 0 else day * DAY_NS + 1
 
 

@@ -125,6 +125,8 @@ def _created() -> Mapped[datetime]:
     return mapped_column(server_default=func.clock_timestamp())
 
 
+BIGINT_MAX = 2**63 - 1
+"""Of a column. In nanoseconds since 1970: in the year 2262."""
 _RANDOM = text("uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())")
 """244 random bits."""
 

@@ -37,8 +37,8 @@ from api.filters import Filters
 from api.security import Caller
 from store import facts, histograms, spreads
 from store.facts import Period
-from store.histograms import DAY_NS, LATEST_NS
-from store.models import Attempt, Capture, ConnectionFact, DayHistogram, StaleDay
+from store.histograms import DAY_NS
+from store.models import BIGINT_MAX, Attempt, Capture, ConnectionFact, DayHistogram, StaleDay
 
 _DIMENSIONS = {name: DayHistogram.__table__.c[name] for name in histograms.CUBE}
 _PERIODS_MAX = 40
@@ -153,7 +153,7 @@ class Split:
             return cls(0, 0, [whole])
         periods: list[Period] = []
         if first is not None and begin is not None and begin < first * DAY_NS:
-            periods.append((begin, min(first * DAY_NS, LATEST_NS)))
+            periods.append((begin, min(first * DAY_NS, BIGINT_MAX)))
         days = (d for d in sorted(stale) if (first is None or d >= first) and (end is None or d < end))
         periods += [histograms.period(d) for d in days]
         if end is not None and until is not None and end * DAY_NS < until:

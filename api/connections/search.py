@@ -19,7 +19,7 @@ from api.filters import Filters
 from api.pages import Page, decode, encode, foreign
 from api.security import Caller
 from store import facts
-from store.models import Capture, Connection, ConnectionFact, QualityRecord, Token
+from store.models import BIGINT_MAX, Capture, Connection, ConnectionFact, QualityRecord, Token
 
 Column = Literal[
     "first_ns", "bytes", "duration_s", "completion_s", "goodput_bps", "rtt_us", "rtt_inflation",
@@ -122,8 +122,8 @@ class Order:
 
 
 _UNIQUE = (ConnectionFact.attempt_id, ConnectionFact.number)
-_KEY = TypeAdapter(tuple[Annotated[int, Field(ge=0, lt=2**63)], Annotated[int, Field(ge=0, lt=2**31)]])
-_MOST: dict[type, int] = {BigInteger: 2**63 - 1, Integer: 2**31 - 1}
+_KEY = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=BIGINT_MAX)], Annotated[int, Field(ge=0, lt=2**31)]])
+_MOST: dict[type, int] = {BigInteger: BIGINT_MAX, Integer: 2**31 - 1}
 _KINDS: dict[str, type] = {
     "first_ns": int, "bytes": int, "duration_s": float, "completion_s": float, "goodput_bps": float, "rtt_us": int,
     "rtt_inflation": float, "retransmission_rate": float, "subflow_count": int, "marks": int, "sport": int,

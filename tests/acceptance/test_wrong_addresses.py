@@ -51,6 +51,14 @@ def test_an_address_that_there_is_not(stack: Services, signed_in: Page) -> None:
             assert (answered.code, answered.headers["Content-Type"]) == (404, "application/problem+json")
 
 
+def test_a_comparison_of_nothing(stack: Services, signed_in: Page) -> None:
+    """With the same filters on both sides, and no connection that has them."""
+    signed_in.goto(f"{stack.address}/comparison?selection=port%3D1&baseline=port%3D1")
+    explained = signed_in.get_by_test_id("explained")
+    expect(explained).to_contain_text("There are no connections to compare.")
+    expect(explained.get_by_role("link", name="Upload captures")).to_have_attribute("href", "/captures")
+
+
 def test_a_period_that_is_none(stack: Services, signed_in: Page) -> None:
     page = signed_in
     wrong = page.get_by_role("alert")
