@@ -69,14 +69,18 @@ def serving(api: Services) -> list[int]:
 
 @contextmanager
 def only(api: Services, process: int) -> Iterator[None]:
-    """All processes but this one are stopped: it serves each request."""
-    others = [p for p in serving(api) if p != process]
-    for other in others:
+    """All processes but this one are stopped: it serves each request.
+
+    The first process, too: it would take a long stop for a process that hangs. It stops first and goes on last, so
+    that it has the answer to each question that it asked.
+    """
+    stopped = [api.processes["api"].pid, *(p for p in serving(api) if p != process)]
+    for other in stopped:
         os.kill(other, signal.SIGSTOP)
     try:
         yield
     finally:
-        for other in others:
+        for other in reversed(stopped):
             os.kill(other, signal.SIGCONT)
 
 
