@@ -154,7 +154,8 @@ MEANINGS = {
     "ConstantOut.meaning": "What it stands for.",
     "ConstantOut.min": "Smallest value.",
     "FairnessOut.connections": "Numbers of its members.",
-    "FairnessOut.goodput_bps": "Goodput of each member through the bottleneck, bits per second.",
+    "FairnessOut.goodput_bps": "Goodput of each member through the bottleneck, bits per second: of MPTCP the sum of its"
+    " subflows there, each over its own time, which may be above that of the connection.",
     "FairnessOut.kinds": "Kind of each member.",
     "FindingOut.meaning": "What it means, in a sentence.",
     "LineOut.cwnd": "Windows after the ACKs at `time_ns`.",

@@ -515,6 +515,8 @@ def _told(args: argparse.Namespace, service: Service, sent: Sent, capture: dict[
     if args.wait:
         capture = sent.capture = uploads.analysed(service, capture)
     print(f"{capture['id']}  {capture['state']}  {sent.path}", flush=True)
+    if sent.outcome != "sent" and len(args.captures) == 1:
+        print(f"{sent.path}: {sent.outcome}", file=sys.stderr)
     if capture["state"] == "failed":
         sent.outcome = "failed"
         print(f"{sent.path}: {capture['error']}", file=sys.stderr)

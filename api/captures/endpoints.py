@@ -144,13 +144,13 @@ async def get(session: Session, caller: Reader, capture_id: uuid.UUID) -> Captur
     return capture
 
 
-@changing.patch("/{capture_id}")
+@changing.patch("/{capture_id}", responses={409: problem("The notes are others than `notes_before`.")})
 async def change(session: Session, caller: Writer, capture_id: uuid.UUID, wanted: CaptureChange) -> CaptureDetail:
     """Changes tags and notes."""
     await service.change(session, caller, capture_id, wanted)
     capture = await service.get(session, caller, capture_id)
     of_tags = wanted.model_dump(exclude_none=True, include={"add_tags", "remove_tags"})
-    fields = sorted(wanted.model_fields_set)
+    fields = sorted(wanted.model_fields_set - {"notes_before"})
     await audit.note(session, caller, "change", capture_id, capture.filename, fields=fields, **of_tags)
     return capture
 

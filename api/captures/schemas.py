@@ -164,6 +164,8 @@ class CaptureChange(Wanted):
     """Keys of tags that are removed, where they are there. Not together with `tags`."""
     notes: Annotated[str, Field(max_length=10_000)] | None = None
     """Take the place of the notes that there are."""
+    notes_before: Annotated[str, Field(max_length=10_000)] | None = None
+    """The notes that `notes` were made from. Where there are others by now, nothing is changed: the answer is 409."""
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:

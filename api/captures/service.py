@@ -544,15 +544,18 @@ async def find_page(
 
 
 async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, wanted: CaptureChange) -> None:
-    """Raises NotFound, Unprocessable."""
+    """Raises NotFound, Conflict, Unprocessable."""
     values: dict[str, Any] = wanted.model_dump(exclude_none=True, include={"tags", "notes"})
     if wanted.add_tags or wanted.remove_tags:
         values["tags"] = changed_tags(wanted.add_tags or {}, wanted.remove_tags or [])
     owned = (Capture.id == capture_id, Capture.team_id == caller.team_id)
-    change = update(Capture).where(*owned).values(**values or {"notes": Capture.notes}).returning(Capture.tags)
-    tags = (await session.scalars(change)).one_or_none()
-    if tags is None:
+    notes = await session.scalar(select(Capture.notes).where(*owned).with_for_update())
+    if notes is None:
         raise NotFound("no such capture")
+    if wanted.notes_before is not None and notes != wanted.notes_before:
+        raise Conflict("somebody has changed the notes meanwhile: read them before you change them")
+    change = update(Capture).where(*owned).values(**values or {"notes": Capture.notes}).returning(Capture.tags)
+    tags = (await session.scalars(change)).one()
     if wanted.add_tags and len(tags) > TAGS_MAX:
         raise Unprocessable(f"a capture has at most {TAGS_MAX} tags, and this would make {len(tags)}: remove some")
 

@@ -51,8 +51,9 @@ _GONE = "the series of this connection are missing in the object store"
 def _check_sort(given: str) -> str:
     """Says what there is, in one sentence; two alternatives that refuse would say it in two."""
     if given not in search.SORTS and not re.search(search.TAG_PATTERN, given):
-        known = ", ".join(f"'{name}'" for name in search.SORTS)
-        raise PydanticCustomError("sort", "Input should be {known}, 'tag:KEY' or '-tag:KEY'", {"known": known})
+        known = ", ".join(name for name in search.SORTS if not name.startswith("-"))
+        told = "connections are sorted by {known} or tag:KEY; by the largest first with - before it"
+        raise PydanticCustomError("sort", told, {"known": known})
     return given
 
 
@@ -324,7 +325,7 @@ async def post_note(session: Session, caller: Writer, connection_id: uuid.UUID, 
     return note
 
 
-@router.patch("/{connection_id}/notes/{note_id}")
+@router.patch("/{connection_id}/notes/{note_id}", responses={409: problem("The text is another than `text_before`.")})
 async def patch_note(
     session: Session, caller: Writer, connection_id: uuid.UUID, note_id: uuid.UUID, wanted: NoteChange
 ) -> NoteOut:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from api import limits
 from api.connections import service
 from api.connections.schemas import NoteChange, NoteIn
-from api.errors import NotFound, Unprocessable
+from api.errors import Conflict, NotFound, Unprocessable
 from api.security import Caller
 from store.models import PinnedNote
 
@@ -48,18 +48,20 @@ def _of(connection_id: uuid.UUID, note_id: uuid.UUID) -> tuple[ColumnElement[boo
 async def change(
     session: AsyncSession, caller: Caller, connection_id: uuid.UUID, note_id: uuid.UUID, wanted: NoteChange
 ) -> PinnedNote:
-    """Raises NotFound."""
+    """Raises NotFound, Conflict."""
     await service.load(session, caller, connection_id)
+    text = await session.scalar(select(PinnedNote.text).where(*_of(connection_id, note_id)).with_for_update())
+    if text is None:
+        raise NotFound("the connection has no such note")
+    if wanted.text_before is not None and text != wanted.text_before:
+        raise Conflict("somebody has changed this note meanwhile: read it before you change it")
     values: dict[str, Any] = {"changed_by": caller.member, "changed_at": func.clock_timestamp()}
     if wanted.text is not None:
         values["text"] = wanted.text
     if wanted.at_ns is not None:
         values["at_ns"] = int(wanted.at_ns)
     changed = update(PinnedNote).where(*_of(connection_id, note_id)).values(values).returning(PinnedNote)
-    note = (await session.scalars(changed)).one_or_none()
-    if note is None:
-        raise NotFound("the connection has no such note")
-    return note
+    return (await session.scalars(changed)).one()
 
 
 async def remove(session: AsyncSession, caller: Caller, connection_id: uuid.UUID, note_id: uuid.UUID) -> str:

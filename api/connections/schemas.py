@@ -297,6 +297,8 @@ class NoteChange(Wanted):
     """Another time, nanoseconds since 1970."""
     text: NoteText | None = None
     """Takes the place of the text."""
+    text_before: NoteText | None = None
+    """The text that `text` was made from. Where it is another by now, nothing is changed: the answer is 409."""
 
 
 class AcksOut(Schema):

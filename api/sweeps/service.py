@@ -157,6 +157,8 @@ async def _select(session: AsyncSession, caller: Caller, wanted: SelectionIn, ea
             f"a sweep has at most {WHATIFS_MAX} what-ifs, and this selects more than {WHATIFS_MAX // each} connections"
             f" with {each} each: select fewer"
         )
+    if not rows and not wanted.connection_ids:
+        raise Unprocessable("no connection has all of these filters, so there is nothing to ask")
     return [_Selected(*row) for row in rows]
 
 

@@ -1,5 +1,5 @@
 import { utc } from "./format";
-import { measure } from "./measures";
+import { known, measure } from "./measures";
 import { uploaderName } from "./names.svelte";
 
 // Filters of connections, as the address of a page and a request to the API both have them.
@@ -36,22 +36,46 @@ export function filtersOf(query: URLSearchParams): Query {
   return Object.fromEntries(NAMES.filter((n) => query.has(n)).map((n) => [n, query.getAll(n)]));
 }
 
-// What the addresses of pages with filters have besides.
-export const PARAMETERS = {
-  team: ["span", "compare", "unreliable", "measure", "rows", "columns", "values"],
-  captures: ["sort", "values"],
-  connections: ["sort", "values"],
-};
+export const SPANS = { week: 7, "4 weeks": 28, "12 weeks": 84 } as const;
+// Dimensions of a measure of connections; a measure of groups has those that are the same for a whole capture.
+export const OF_CAPTURES = ["site", "uploader", "day"];
+export const OF_CONNECTIONS = ["sender_algorithm", "kind", "subflow_count", "verdict", "mark", "prefix", "peer_prefix", "src", "dst", "dport"];
 
-// The names in an address that are neither filters nor in `own`: nothing is selected by them.
-export const unknownIn = (query: URLSearchParams, own: string[]) => [...new Set(query.keys())].filter((n) => !NAMES.includes(n) && !own.includes(n));
+// What the addresses of pages with filters have besides, and whether a value of it is one.
+type Parameters = Record<string, (value: string) => boolean>;
+const whatever = () => true; // the server says what it takes
+const isMeasure = (value: string) => known(value) !== undefined;
+const isDimension = (value: string) => [...OF_CAPTURES, ...OF_CONNECTIONS].includes(value) || value.startsWith("tag:");
+const isUnreliable = (value: string) => value === "counted";
+export const PARAMETERS = {
+  team: {
+    span: (value) => value in SPANS, compare: (value) => value === "before", unreliable: isUnreliable,
+    measure: isMeasure, rows: isDimension, columns: isDimension, values: whatever,
+  },
+  captures: { sort: whatever, values: whatever },
+  connections: { sort: whatever, values: whatever },
+  comparison: { selection: whatever, baseline: whatever, measure: isMeasure, unreliable: isUnreliable },
+} satisfies Record<string, Parameters>;
+
+// What an address has that selects nothing: names that are neither filters nor parameters of the page, and parameters that have
+// another value than they can.
+export interface Unknown {
+  name: string;
+  value?: string; // undefined: the name is unknown
+}
+export const unknownIn = (query: URLSearchParams, own: Parameters): Unknown[] =>
+  [...new Set(query.keys())].flatMap((name) => {
+    if (NAMES.includes(name)) return [];
+    const value = query.get(name) ?? "";
+    return !(name in own) ? [{ name }] : own[name]?.(value) ? [] : [{ name, value }];
+  });
 
 // Each filter that holds, as the reader sees it.
 export function told(filters: Query): { name: string; value: string; text: string }[] {
   return Object.entries(filters).flatMap(([name, values]) =>
     values.map((value) => {
       const range = RANGES[name.slice(0, -4)];
-      const bound = range && `${range.words} ${name.endsWith("_min") ? "≥" : "≤"} ${inUnit(range, value)} ${range.unit}`.trim();
+      const bound = range && `${range.words} ${name.endsWith("_min") ? "≥" : "≤"} ${Number.isNaN(Number(value)) ? value : `${inUnit(range, value)} ${range.unit}`.trim()}`;
       return { name, value, text: bound ?? `${wordsOf(name)}: ${shownValue(name, value)}` };
     }),
   );

@@ -14,15 +14,24 @@ export function si(value: number | null | undefined, unit: string): string {
 
 export const ms = (us: number | null) => (us === null ? "–" : `${(us / 1000).toFixed(1)} ms`);
 export const seconds = (s: number | null) => (s === null ? "–" : `${s.toFixed(2)} s`);
-// A moment in the reader's zone, to the second.
-export const moment = (time: string | number | null) => (time === null ? "–" : new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }));
-// The same in a column: the date as ISO 8601 has it, in the reader's zone.
-export const stamp = (time: string | number | null) => (time === null ? "–" : new Date(time).toLocaleString("sv"));
-// The begin of a day or hour of the API, which are those of UTC.
-export const utc = (time: string | number, unit: string) =>
-  unit === "hour"
-    ? `${new Date(time).toLocaleString(undefined, { timeZone: "UTC", year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "2-digit" })} UTC`
-    : new Date(time).toLocaleDateString(undefined, { timeZone: "UTC" });
+
+// Times are those of UTC on every page, as days and hours of the API are: a link shows the same to each reader.
+// Date and time as ISO 8601 has them: a column's head says the zone.
+export const stamp = (time: string | number) => new Date(time).toISOString().slice(0, 19).replace("T", " ");
+export const moment = (time: string | number) => `${stamp(time)} UTC`;
+export const day = (time: string | number) => stamp(time).slice(0, 10);
+// The begin of a day or hour of the API.
+export const utc = (time: string | number, unit: string) => (unit === "hour" ? `${stamp(time).slice(0, 16)} UTC` : day(time));
+// What the reader's own clocks show, with the name of their zone.
+export const ownTime = (time: string | number) => `your time: ${new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" })}`;
+
+// The text of a form's field for date and time, whose zone is UTC, and the time of such a text. Empty: no time.
+export function fieldOf(time: string | undefined): string {
+  const at = new Date(time ?? "");
+  return Number.isNaN(at.getTime()) ? "" : at.toISOString().slice(0, -1);
+}
+export const timeOf = (field: string): string | undefined => (field ? new Date(`${field}Z`).toISOString() : undefined);
+
 export const endpoint = (address: string, port: number) => (address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`);
 export const percent = (part: number | null) => (part === null ? "–" : `${(100 * part).toFixed(1)} %`);
 export const words = (name: string) => name.replaceAll("_", " ");

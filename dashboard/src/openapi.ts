@@ -2649,6 +2649,11 @@ export interface components {
              * @description Take the place of the notes that there are.
              */
             notes?: string | null;
+            /**
+             * Notes Before
+             * @description The notes that `notes` were made from. Where there are others by now, nothing is changed: the answer is 409.
+             */
+            notes_before?: string | null;
         };
         /** CaptureDetail */
         CaptureDetail: {
@@ -4239,7 +4244,7 @@ export interface components {
             kinds: ("tcp" | "mptcp")[];
             /**
              * Goodput Bps
-             * @description Goodput of each member through the bottleneck, bits per second.
+             * @description Goodput of each member through the bottleneck, bits per second: of MPTCP the sum of its subflows there, each over its own time, which may be above that of the connection.
              */
             goodput_bps: number[];
             /**
@@ -5045,6 +5050,11 @@ export interface components {
              * @description Takes the place of the text.
              */
             text?: string | null;
+            /**
+             * Text Before
+             * @description The text that `text` was made from. Where it is another by now, nothing is changed: the answer is 409.
+             */
+            text_before?: string | null;
         };
         /** NoteIn */
         NoteIn: {
@@ -8612,6 +8622,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The notes are others than `notes_before`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The body is larger than any that is meant. */
             413: {
                 headers: {
@@ -11647,6 +11666,15 @@ export interface operations {
             };
             /** @description The body did not arrive in time. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The text is another than `text_before`. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -51,6 +51,13 @@ def test_captures_that_are_there_already_are_told(rewindow: Rewindow, team: str)
     assert [line.split("  ")[0] for line in err.splitlines()[-2:]] == ["already here", "already here"]
 
 
+def test_one_capture_that_is_there_already_is_told(rewindow: Rewindow, team: str) -> None:
+    status, out, err = rewindow("upload", CAPTURES / NAMES[0])
+    assert status == 0
+    assert [line.split("  ")[1:] for line in out.splitlines()] == [["done", str(CAPTURES / NAMES[0])]]
+    assert err.splitlines() == [f"{CAPTURES / NAMES[0]}: already here"]
+
+
 def test_captures_whose_analysis_failed_are_told(
     stack: Services, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,7 +123,7 @@ def test_what_is_wrong_with_a_search_is_said(rewindow: Rewindow, tmp_path: Path)
     for wrong, said in (
         (["--where", "adress=10.0.0.1"], "422 unknown query parameter 'adress'; there are: address, "),
         (["--where", "kind"], "--where kind: not of the form filter=value"),
-        (["--sort", "nothing"], "query.sort: Input should be 'first_ns', "),
+        (["--sort", "nothing"], "query.sort: connections are sorted by first_ns, "),
         (["--output", "x.txt"], "--output x.txt: the name must end in .csv, .jsonl or .parquet"),
         (["--output", "x.csv", "--format", "parquet"], "the name says that it is not parquet"),
         (["--where", "tag=site", "--output", str(tmp_path / "x.csv")], "400 tag 'site' is not of the form key=value"),

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -21,6 +22,8 @@ from tests.conftest import CAPTURES, steps_taken
 
 TLC_MS = 120_000
 """Java alone takes seconds to start, and there may be others that use the machine."""
+DIGIT_PX = 7.7
+"""Of a chart's labels, in the widest of their fonts."""
 SCREENSHOTS = Path(os.environ.get("REWINDOW_SCREENSHOTS", CHECKOUT / "build" / "screenshots"))
 
 
@@ -117,6 +120,27 @@ def test_zoom_asks_again_and_the_address_keeps_the_view(page: Page) -> None:
     page.go_back()
     assert page.url == address
     assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_times_are_whole_at_the_strongest_zoom(page: Page) -> None:
+    """The labels below the axis, one of which is at its end, have seven digits and more after the point."""
+    address = page.url
+    page.goto(f"{address.partition('?')[0]}?from=11.0000001&to=11.0000011")
+    chart = page.get_by_test_id("chart")
+    expect(chart).to_have_attribute("data-from", "11.0000001")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="SVG").click()
+    drawn = ElementTree.fromstring(saved.value.path().read_bytes())
+    times = [t for t in drawn.findall(".//{*}text") if (t.text or "").startswith("11.0000")]
+    assert len(times) > 2
+    width = float(drawn.attrib["width"])
+    ends = [
+        float(t.attrib["x"]) + {"middle": 0.5, "end": 0}[t.attrib["text-anchor"]] * len(t.text or "") * DIGIT_PX
+        for t in times
+    ]
+    assert width - 2 * DIGIT_PX < max(ends) <= width, "one is at the end, and none reaches beyond it"
+    page.goto(address)
+    expect(chart.locator("canvas").first).to_be_visible()
 
 
 def test_a_drag_survives_lines_that_arrive_meanwhile(page: Page) -> None:
@@ -335,6 +359,26 @@ def test_a_note_is_pinned_and_shared_by_its_link(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(notes).to_contain_text("the queue is full")
     expect(notes).to_contain_text("changed by")
+    # Another tab has changed the text meanwhile: its text is shown, and the next save takes its place.
+    notes.get_by_role("button", name="edit note 1").click()
+    saved = page.evaluate(
+        """async () => {
+            const path = location.pathname.replace("/connections/", "/v1/connections/") + "/notes";
+            const [note] = await (await fetch(path)).json();
+            const headers = { "Content-Type": "application/json" };
+            return (await fetch(`${path}/${note.id}`, { method: "PATCH", headers, body: '{"text": "theirs"}' })).status;
+        }"""
+    )
+    assert saved == 200
+    notes.get_by_label("text").fill("mine")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("somebody has changed this note meanwhile")
+    expect(page.get_by_test_id("saved-text")).to_have_text("theirs")
+    expect(notes.get_by_label("text")).to_have_value("mine")
+    page.keyboard.press("Enter")
+    expect(notes).to_contain_text("mine")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.troubles[:] = [t for t in page.troubles if "409" not in t]  # type: ignore[attr-defined]
     link = page.get_by_test_id("note-link").get_attribute("href")
     page.goto(f"{urlsplit(page.url)._replace(path='', query='').geturl()}{link}")
     expect(notes.locator("li")).to_have_attribute("aria-current", "true")

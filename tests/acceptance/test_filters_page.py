@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlencode, urlsplit
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -160,7 +161,7 @@ def test_days_and_hours_are_those_of_utc(stack: Services, team: str, in_new_york
     row = page.get_by_test_id("grid").locator("tbody tr")
     expect(row).to_have_count(1)
     begin = datetime.fromisoformat(asked(row.get_by_test_id("cell").first)["from"][0])
-    day = f"{begin.month}/{begin.day}/{begin.year}"
+    day = f"{begin:%F}"
     expect(row.locator("th")).to_have_text(day)
     trend = page.locator("[data-testid=trend][data-measure=rtt_us]")
     trend.locator("summary").click()
@@ -173,9 +174,41 @@ def test_days_and_hours_are_those_of_utc(stack: Services, team: str, in_new_york
     page.goto(f"{stack.address}/?measure=rtt_us&unreliable=counted&{hours}")
     trend.locator("summary").click()
     link = trend.get_by_role("listitem").get_by_role("link").first
-    expect(link).to_have_text(re.compile(rf"^{day}, \d+:00 [AP]M UTC$"))
     at = datetime.fromisoformat(asked(link)["from"][0])
-    assert f"{(at.hour + 11) % 12 + 1}:00 {'AP'[at.hour >= 12]}M UTC" in link.inner_text().replace("\u202f", " ")
+    expect(link).to_have_text(f"{at:%F %R} UTC")
+
+
+def test_times_are_those_of_utc(stack: Services, team: str, in_new_york: Page) -> None:  # noqa: F811
+    """A link shows each reader the same times; the reader's own are in their titles."""
+    page = in_new_york
+    first = min(get(stack, team, "/v1/connections?limit=500")["items"], key=lambda c: c["first_ns"])
+    began = datetime.fromtimestamp(first["first_ns"] / 1e9, UTC)
+    own = f"your time: {began.astimezone(ZoneInfo('America/New_York')):%b %-d, %Y}"
+
+    def told(text: str, zone: str = "") -> None:
+        time = page.locator("main time").filter(has_text=re.compile(rf"^\s*{text}{zone}\s*$")).first
+        expect(time).to_have_attribute("title", re.compile(rf"^{own}, .* E[DS]T$"))
+
+    for path, shown in (("/connections?sort=first_ns", "%F %T"), (f"/captures/{first['capture_id']}", "%T")):
+        page.goto(stack.address + path)
+        expect(page.get_by_role("columnheader", name="captured (UTC)")).to_be_visible()
+        told(f"{began:{shown}}")
+    page.goto(f"{stack.address}/connections/{first['id']}")
+    told(f"{began:%F %T}", " UTC")
+    page.goto(f"{stack.address}/captures?sort=first_ns")
+    expect(page.get_by_role("columnheader", name="uploaded (UTC)")).to_be_visible()
+    told(f"{began:%F %T}")
+    # What is typed into a filter is UTC, too, and the filter is exact to the millisecond.
+    field = page.get_by_label("captured from (UTC)")
+    field.fill(f"{began:%FT%R}")
+    field.press("Enter")
+    expect(page.get_by_test_id("filters")).to_contain_text(f"captured from: {began:%FT%R}:00.000Z")
+    page.goto(f"{stack.address}/connections?from=2026-01-02T03:04:05.678Z")
+    page.get_by_test_id("add-filter").click()
+    page.get_by_test_id("filter-field").select_option("captured")
+    expect(page.get_by_test_id("filter-from")).to_have_value("2026-01-02T03:04:05.678")
+    page.get_by_test_id("filter-apply").click()
+    expect(page.get_by_test_id("filters")).to_contain_text("captured from: 2026-01-02T03:04:05.678Z")
 
 
 def test_the_grid_says_what_it_leaves_out(stack: Services, signed_in: Page) -> None:

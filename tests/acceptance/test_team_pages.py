@@ -264,6 +264,19 @@ def test_two_who_tag_at_the_same_time(stack: Services, team: str, signed_in: Pag
     expect(page.get_by_test_id("annotations")).to_contain_text("z=3")
     kept = get(stack, team, url)
     assert (kept["tags"], kept["notes"]) == ({"site": "osaka", "x": "1", "z": "3"}, "theirs")
+    # Notes are whole texts: who saves last is told of the other's, and decides.
+    page.get_by_test_id("annotate").click()
+    asked(stack, team, url, json.dumps({"notes": "theirs, again"}).encode(), "PATCH")
+    page.get_by_test_id("notes").fill("mine")
+    page.get_by_role("button", name="save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Somebody has changed the notes meanwhile.")
+    expect(page.get_by_test_id("theirs")).to_have_text("theirs, again")
+    expect(page.get_by_test_id("notes")).to_have_value("mine")
+    assert get(stack, team, url)["notes"] == "theirs, again"
+    page.get_by_role("button", name="save").click()
+    expect(page.get_by_test_id("annotations")).to_be_visible()
+    assert get(stack, team, url)["notes"] == "mine"
+    page.troubles[:] = [t for t in page.troubles if "409" not in t]  # type: ignore[attr-defined]
     asked(stack, team, url, json.dumps({"tags": mine["tags"], "notes": ""}).encode(), "PATCH")
     page.unroute_all()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
+import uuid
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -49,6 +51,53 @@ def test_an_address_that_there_is_not(stack: Services, signed_in: Page) -> None:
             urllib.request.urlopen(request)
         with refused.value as answered:
             assert (answered.code, answered.headers["Content-Type"]) == (404, "application/problem+json")
+
+
+def test_a_check_that_there_is_not(stack: Services, signed_in: Page) -> None:
+    page = signed_in
+    for name in ("xyz", str(uuid.uuid4())):
+        page.goto(f"{stack.address}/model-checks/{name}")
+        expect(page.get_by_test_id("gone")).to_contain_text("There is no such check")
+        expect(page.get_by_role("alert")).to_have_count(0)
+    page.get_by_role("link", name="All checks of the team").click()
+    expect(page.get_by_role("heading", name="Specifications")).to_be_visible()
+    page.troubles[:] = [t for t in page.troubles if "404" not in t and "422" not in t]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("address", "known"),
+    [
+        ("/?measure=nope&rows=zzz&columns=site&span=week", "“measure=nope”, “rows=zzz”"),
+        ("/?unreliable=yes", "“unreliable=yes”"),
+        ("/?span=century&compare=no", "“span=century”, “compare=no”"),
+        ("/comparison?measure=window", "“measure=window”"),
+    ],
+)
+def test_a_value_that_a_page_does_not_know(stack: Services, signed_in: Page, address: str, known: str) -> None:
+    page = signed_in
+    page.goto(stack.address + address)
+    told = page.get_by_test_id("unknown")
+    expect(told).to_have_text(
+        f"This page knows no {known}, and shows what it shows without it. remove from the address"
+    )
+    told.get_by_role("button").click()
+    expect(told).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("nope|zzz|yes|century|compare=|window"))
+
+
+def test_a_bound_and_an_order_that_are_none(stack: Services, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{stack.address}/connections?bytes_min=abc")
+    expect(page.get_by_test_id("filters")).to_contain_text("bytes ≥ abc")
+    expect(page.get_by_role("alert").first).to_contain_text("bytes_min")
+    for rows, said in (("connection", "connections are sorted by first_ns, "), ("capture", "Input should be ")):
+        page.goto(f"{stack.address}/{rows}s?sort=nope")
+        expect(page.get_by_role("alert")).to_contain_text(f"sort: {said}")
+        expect(page.get_by_role("alert")).not_to_contain_text("requested again")
+        page.get_by_role("button", name="the newest first").click()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.get_by_test_id(rows).first).to_be_visible()
+    forget_refusals(page)
 
 
 def test_a_comparison_of_nothing(stack: Services, signed_in: Page) -> None:

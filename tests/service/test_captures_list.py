@@ -148,6 +148,10 @@ def test_two_who_tag_at_the_same_time(captures: list[dict[str, Any]], client: Te
     assert noted["detail"] == {
         "fields": ["add_tags", "notes", "remove_tags"], "add_tags": {"y": "2"}, "remove_tags": ["rack", "nothing"],
     }  # fmt: skip
+    lost = client.patch(url, json={"notes": "mine", "notes_before": "", "add_tags": {"lost": "1"}})
+    assert_problem(lost, 409, "somebody has changed the notes meanwhile")
+    assert {k: client.get(url).json()[k] for k in ("tags", "notes")} == {"tags": now["tags"], "notes": "n"}
+    assert client.patch(url, json={"notes": "", "notes_before": "n"}).json()["notes"] == ""
     many = {f"k{n}": "v" for n in range(62)}
     assert_problem(client.patch(url, json={"add_tags": many}), 422, "at most 64 tags, and this would make 65")
     assert client.get(url).json()["tags"] == now["tags"]

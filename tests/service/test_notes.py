@@ -34,6 +34,12 @@ def test_a_team_pins_notes(
         note["created_at"],
     )
     assert changed["changed_by"] == note["author"]
+    lost = client.patch(f"{url}/{note['id']}", json={"text": "mine", "text_before": "the queue is full"})
+    assert_problem(lost, 409, "somebody has changed this note meanwhile")
+    assert client.get(url).json()[1] == changed
+    kept = client.patch(f"{url}/{note['id']}", json={"text": "it", "text_before": "the queue overflows"})
+    assert kept.json()["text"] == "it"
+    changed = client.patch(f"{url}/{note['id']}", json={"text": "the queue overflows"}).json()
     team = client.get("/v1/teams/me").json()["id"]
     token = client.post(f"/v1/teams/{team}/tokens", json={"name": "reads", "scopes": ["read"]}).json()["token"]
     viewer = client_for(token)
@@ -59,7 +65,7 @@ def test_a_team_pins_notes(
     assert_problem(client.patch(f"{url}/{first['id']}", json={"text": "x"}), 404, "no such note")
     log = client.get(f"/v1/teams/{team}/audit").json()["items"]
     assert [e["detail"]["what"] for e in log if e["object_id"] == connection["id"] and e["action"] != "see"] == [
-        "note", "note changed", "note added", "note added",
+        "note", "note changed", "note changed", "note changed", "note added", "note added",
     ]  # fmt: skip
     assert client.delete(f"/v1/captures/{analysed['id']}").status_code == 204
 

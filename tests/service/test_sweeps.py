@@ -225,6 +225,13 @@ def test_what_cannot_be_asked_is_refused_at_once(client: TestClient, wanted: dic
     assert client.get("/v1/sweeps").json()["items"] == []
 
 
+def test_a_selection_of_nothing_is_refused(client: TestClient, connections: list[dict[str, Any]]) -> None:
+    for selection in ({"port": ["1"]}, {"q": "no such file"}):
+        body = {"selection": selection, "algorithms": ["tccc"]}
+        assert_problem(client.post("/v1/whatifs", json=body), 422, "no connection has all of these filters")
+    assert client.get("/v1/sweeps").json()["items"] == []
+
+
 def test_all_is_asked_for_or_nothing(
     client: TestClient, connections: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

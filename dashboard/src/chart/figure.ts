@@ -3,7 +3,7 @@ import { paint } from "../look";
 import { csv, save, savePng } from "./files";
 import { xOf, type Area } from "./lines";
 import { axis, tickText } from "./scale";
-import { asSvg, type Surface } from "./surface";
+import { asSvg, below, type Surface } from "./surface";
 
 // What a file is made of: a picture WIDTH wide, and the rows of its CSV, whose first one has the names.
 export interface Figure {
@@ -73,7 +73,7 @@ function drawOverTime(surface: Surface, figure: OverTime) {
   for (const v of values.ticks) surface.text(MAIN.x - 6, y(v), figure.shown(v), soft, "end");
   const ticks = timeTicks(figure);
   surface.bars(ticks.flatMap((t) => [Math.round(x(t)), MAIN.y, 1, MAIN.height]), line);
-  for (const t of ticks) surface.text(x(t), MAIN.y + MAIN.height + 14, timeText(figure, ticks, t), soft, "middle", 11);
+  for (const t of ticks) below(surface, x(t), MAIN.y + MAIN.height + 14, timeText(figure, ticks, t), soft, WIDTH, 11);
   surface.clipped(MAIN.x, MAIN.y, MAIN.width, MAIN.height, () => {
     for (const b of figure.bands) {
       const columns: number[] = [];

@@ -13,6 +13,14 @@ export interface Surface {
   clipped(x: number, y: number, width: number, height: number, draw: () => void): void;
 }
 
+const DIGIT_EM = 0.64; // the width of a digit in the widest of FONT
+
+// A label whose middle is below x. One that would reach beyond the end of the surface ends there.
+export function below(surface: Surface, x: number, y: number, text: string, colour: string, end: number, size = 12) {
+  const isWithin = x + (text.length * DIGIT_EM * size) / 2 <= end;
+  surface.text(isWithin ? x : end, y, text, colour, isWithin ? "middle" : "end", size);
+}
+
 const FONT = `system-ui, "DejaVu Sans", sans-serif`;
 const HATCH_PX = 7;
 
