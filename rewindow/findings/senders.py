@@ -48,6 +48,8 @@ PACED_ROWS_MIN = 50
 """ACKs before which data left on a timer: with fewer of them no paced sender is named."""
 _PACED_SHARE, _PACE_MIN = 0.1, 0.6
 """Of all ACKs, and of those how many at the algorithm's pace."""
+_PACED_SHARE_LEAST = 0.02
+"""Where most have version 1's own pace: a fast sender lets many segments go at once, and a timer before few ACKs."""
 _VERSION_ROWS, _VERSION_SHARE, _VERSION_LEAD = 10, 0.025, 3
 """ACKs after a pace that only one version has: at least so many, such a share of those before which data left on a
 timer, and so many times those of the other version. A busy host, which answers ACKs late, seems to pace: at the
@@ -155,9 +157,12 @@ def _fitting(windows: Windows, is_mptcp: bool) -> list[str]:
 def _by_pace(windows: Windows) -> list[str]:
     """The versions of BBR that the pace does not exclude."""
     one, three = windows.get("bbr"), windows.get("bbr3")
-    if one is None or one["paced_rows"] < PACED_ROWS_MIN or one["paced_rows"] < _PACED_SHARE * one["rows"]:
+    if one is None or one["paced_rows"] < PACED_ROWS_MIN:
         return []
     own, other = one["paced_own"], one["paced_other"]
+    is_certain = own >= max(PACED_ROWS_MIN, _CLEAR_VERSION_LEAD * other)
+    if one["paced_rows"] < (_PACED_SHARE_LEAST if is_certain else _PACED_SHARE) * one["rows"]:
+        return []
     least = max(_VERSION_ROWS, _VERSION_SHARE * one["paced_rows"])
     is_one = own >= least and own >= _VERSION_LEAD * other
     is_three = other >= least and other >= _VERSION_LEAD * own

@@ -229,6 +229,62 @@ def test_a_pace_from_before_the_phase_says_nothing() -> None:
     assert steady.gain == 1.25
 
 
+def left_startup() -> tuple[Steady, float]:
+    """It probes, a moment after Startup. With the window that it had in Startup, which is larger."""
+    steady, window = Steady(), 10.0
+    for _ in range(30):
+        if steady.bbr.paths[0].phase == "drain":
+            break
+        window = steady.bbr.paths[0].cwnd
+        steady.sample(in_flight_before=250, in_flight=200)
+    for _ in range(20):  # ACKs in bulk are forgotten
+        steady.sample(rate=RATE / 5, after=RTT / 5)
+    assert steady.bbr.paths[0].phase == "probe_bw"
+    assert steady.bbr.paths[0].cwnd < window
+    return steady, window
+
+
+def see(steady: Steady, *gains: float) -> str:
+    """The state after a round trip with each of these paces; 0: with none."""
+    for gain in gains:
+        steady.sample(in_flight_before=250, in_flight=200, **({"paced": paced(gain)} if gain else {}))
+    return str(steady.bbr.paths[0].phase)
+
+
+def test_the_recorded_pace_shows_that_startup_goes_on() -> None:
+    """The application limited the recorded sender, which the capture did not show: it did not count the same samples."""
+    steady, window = left_startup()
+    assert see(steady, 2.89, 1.0, 2.89) == "probe_bw", "one burst may have left late"
+    assert see(steady, 2.89) == "startup"
+    assert steady.bbr.paths[0].cwnd >= window
+    assert see(steady, *[2.89] * 8) == "startup", "however often the bandwidth does not grow"
+    assert see(steady, 0) == "startup"
+    assert see(steady, 0) == "drain", "three round trips from the last such pace on"
+
+
+def test_the_recorded_pace_shows_that_startup_is_over() -> None:
+    steady, _ = left_startup()
+    assert see(steady, 2.89, 2.89, 2.89, 0.34) == "startup", "a sender without data is slower, too"
+    assert see(steady, 2.89, 0.34, 0.34) == "drain"
+
+
+def test_the_recorded_pace_shows_a_bandwidth_that_was_kept() -> None:
+    """A sender whose application limits it forgets none. No sender is faster than its pace."""
+
+    steady = Steady().probing()
+    for _ in range(14):
+        steady.sample(rate=0.6 * RATE)
+    assert steady.gain in (0.45, 0.6, 0.75)
+    steady.sample(rate=0.6 * RATE, paced=paced(0.6 * 1.25))
+    assert steady.gain in (0.45, 0.6, 0.75), "the pace of the bandwidth that it has"
+    steady.sample(rate=0.6 * RATE, paced=paced(1.25))
+    assert steady.gain in (0.75, 1.0, 1.25), "the pace of the one that was forgotten"
+    steady.sample(rate=0.6 * RATE, paced=paced(0.6 * 1.25))
+    assert steady.gain in (0.75, 1.0, 1.25), "a sender without data is slower"
+    steady.sample(rate=0.6 * RATE, paced=paced(0.6 * 1.25))
+    assert steady.gain in (0.45, 0.6, 0.75)
+
+
 def full(steady: Steady, window: tuple[int, int], times: int) -> None:
     """ACKs after flights that show the recorded sender's window, ten in a round trip."""
     for _ in range(times):

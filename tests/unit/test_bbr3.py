@@ -215,7 +215,7 @@ def test_is_its_draft() -> None:
     """Step by step: window, bounds, state, filters and pace. Each state is reached, and each bound."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=SLOW,
+    @settings(max_examples=24, deadline=None, derandomize=True, database=None, suppress_health_check=SLOW,
               phases=[Phase.generate])  # fmt: skip
     @given(data=st.data())
     def histories(data: st.DataObject) -> None:

@@ -69,6 +69,9 @@ struct bbr {
 	uint32_t limited_from; /* delivered: what left from here on, for so many more segments, left during ProbeRTT */
 	uint32_t policed_bw_q24; /* of the last interval that a policer seemed to limit; 0: none */
 	uint32_t policed_delivered, policed_ms; /* when this interval began */
+	uint32_t held_q24; /* the recorded sender's bandwidth, where its pace shows a larger one than the filter has; 0: no */
+	uint32_t fallen_q24; /* the filter's before it fell last; 0: it did not */
+	uint32_t startup_segments; /* what the window would be if Startup had not ended */
 	uint16_t policed_lost; /* segments since then; it stops at its largest value, as the next one does */
 	uint16_t limited_segments;
 	uint32_t state : 2;
@@ -92,6 +95,9 @@ struct bbr {
 	uint32_t limits : 1; /* limited_from and limited_segments hold */
 	uint32_t smaller
 	    : 1; /* the recorded window was seen without the first phase's segments, where they were expected */
+	uint32_t hidden : 1; /* the application limits the recorded sender more often than the capture shows */
+	uint32_t doubted : 2; /* paces in a row that contradict the state */
+	uint32_t lowered : 1; /* the last pace that was measured is that of the filter's bandwidth, not of held_q24 */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct bbr) <= sizeof(((struct rw_path *)0)->word), "the state fits");
 
@@ -121,7 +127,11 @@ static int after(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 0; }
 static uint32_t segments_of(const struct rw_path *p) { return (uint32_t)(p->cwnd_q16 >> 16); }
 
 /* Bandwidths: BBR.BtlBw, or what a policer allows. */
-static uint64_t bandwidth_q24(const struct bbr *b) { return b->policed ? b->policed_bw_q24 : b->bw_q24[0]; }
+static uint64_t bandwidth_q24(const struct bbr *b)
+{
+	uint32_t best = b->held_q24 > b->bw_q24[0] ? b->held_q24 : b->bw_q24[0];
+	return b->policed ? b->policed_bw_q24 : best;
+}
 
 static void set_window(struct rw_path *p, uint64_t segments)
 {
@@ -221,37 +231,55 @@ static void restore_window(const struct bbr *b, struct rw_path *p)
 	set_window(p, rw_max64(segments_of(p), b->prior_cwnd));
 }
 
-/* BBRModulateCwndForRecovery. Returns whether packets are conserved. */
-static int modulate_for_recovery(struct bbr *b, struct rw_path *p, const struct rw_rate *r)
+/* BBRModulateCwndForRecovery: whether packets are conserved. Returns the state of before. */
+static uint8_t update_repair(struct bbr *b, const struct rw_rate *r)
 {
 	uint8_t before = b->repair;
-	uint64_t cwnd = segments_of(p), conserved = (uint64_t)r->in_flight + r->acked_segments;
 	b->repair = r->repair;
-	if (r->lost_segments)
-		set_window(p, cwnd > r->lost_segments ? cwnd - r->lost_segments : 1);
 	if (r->repair == RW_REPAIR_RECOVERY && before != RW_REPAIR_RECOVERY) {
 		b->conserves = 1;
 		b->round_end = (uint32_t)r->delivered;
-		set_window(p, conserved);
 	} else if (r->repair == RW_REPAIR_NONE && before != RW_REPAIR_NONE) {
 		b->conserves = 0;
-		restore_window(b, p);
 	}
-	if (b->conserves)
-		set_window(p, rw_max64(segments_of(p), conserved));
-	return b->conserves;
+	return before;
 }
 
-/* BBRSetCwnd. */
+/* BBRModulateCwndForRecovery: a window. */
+static uint64_t modulated(const struct bbr *b, uint64_t cwnd, uint8_t before, const struct rw_rate *r)
+{
+	uint64_t conserved = (uint64_t)r->in_flight + r->acked_segments;
+	if (r->lost_segments)
+		cwnd = cwnd > r->lost_segments ? cwnd - r->lost_segments : 1;
+	if (r->repair == RW_REPAIR_RECOVERY && before != RW_REPAIR_RECOVERY)
+		cwnd = conserved;
+	else if (r->repair == RW_REPAIR_NONE && before != RW_REPAIR_NONE)
+		cwnd = rw_max64(cwnd, b->prior_cwnd);
+	return b->conserves ? rw_max64(cwnd, conserved) : cwnd;
+}
+
+/* The growth of a window while the pipe is not known to be full. */
+static uint64_t grown_in_startup(uint64_t cwnd, uint64_t target, const struct rw_rate *r)
+{
+	if (cwnd < target || r->delivered < RW_INITIAL_WINDOW)
+		cwnd += r->acked_segments;
+	return rw_max64(cwnd, PIPE_SEGMENTS);
+}
+
+/* BBRSetCwnd; and the window that there would be if Startup had not ended. */
 static void update_window(const struct rw_connection *c, struct bbr *b, struct rw_path *p, const struct rw_rate *r)
 {
-	if (r->acked_segments && !modulate_for_recovery(b, p, r)) {
-		uint64_t target = target_window(c, b), cwnd = segments_of(p), grown = cwnd + r->acked_segments;
-		if (b->full)
-			cwnd = rw_min64(grown, target);
-		else if (cwnd < target || r->delivered < RW_INITIAL_WINDOW)
-			cwnd = grown;
-		set_window(p, rw_max64(cwnd, PIPE_SEGMENTS));
+	if (r->acked_segments) {
+		uint8_t before = update_repair(b, r);
+		uint64_t target = target_window(c, b), cwnd = modulated(b, segments_of(p), before, r);
+		uint64_t in_startup = b->full ? modulated(b, b->startup_segments, before, r) : cwnd;
+		if (!b->conserves) {
+			in_startup = grown_in_startup(in_startup, inflight(c, b, GAIN_HIGH), r);
+			cwnd = b->full ? rw_max64(rw_min64(cwnd + r->acked_segments, target), PIPE_SEGMENTS)
+				       : grown_in_startup(cwnd, target, r);
+		}
+		set_window(p, cwnd);
+		b->startup_segments = (uint32_t)rw_min64(in_startup, UINT32_MAX);
 	}
 	if (b->state == PROBE_RTT)
 		set_window(p, rw_min64(segments_of(p), PIPE_SEGMENTS));
@@ -415,8 +443,15 @@ static void update_bandwidth(const struct rw_connection *c, struct bbr *b, const
 	uint64_t interval_us = rw_max64(r->interval_ns / 1000, 1);
 	uint64_t bw = rw_multiply_divide(r->delivered - r->prior_delivered, 1 << 24, interval_us);
 	bw = rw_min64(bw, UINT32_MAX);
+	uint32_t before = b->bw_q24[0];
 	if (bw >= b->bw_q24[0] || !app_limited(b, r))
 		filter_bandwidth(b, (uint32_t)bw);
+	if (b->bw_q24[0] < before && !b->held_q24) {
+		b->fallen_q24 = before;
+		b->held_q24 = b->hidden && b->state == STARTUP ? before : 0;
+	} else if (b->bw_q24[0] >= b->held_q24) {
+		b->held_q24 = 0;
+	}
 }
 
 /* How much more than the bandwidth explains was acknowledged at once (draft 02, BBRUpdateACKAggregation). */
@@ -481,6 +516,69 @@ static int is_near(uint64_t pace, uint32_t gain)
 	return (pace > gain ? pace - gain : gain - pace) * PACE_WITHIN <= gain;
 }
 
+/* The recorded sender's pace as a gain of a bandwidth, in parts of GAIN_ONE. */
+static uint64_t gain_seen(const struct rw_rate *r, uint64_t bw_q24)
+{
+	return rw_multiply_divide((uint64_t)r->paced_segments << 24, 1000 * GAIN_ONE, r->paced_ns) / bw_q24;
+}
+
+/*
+ * A sender knows when its application limits it, and does not count such samples (3.4); a capture shows only long pauses. So a replay
+ * may forget a bandwidth that the recorded sender still has: then the recorded one lets go faster than any gain of this bandwidth allows.
+ */
+static void follow_bandwidth(struct bbr *b, const struct rw_rate *r)
+{
+	uint32_t most = b->state == STARTUP ? GAIN_HIGH : GAIN_FASTER;
+	if (b->policed || b->state == PROBE_RTT || b->state == DRAIN || !r->paced_ns || !b->bw_q24[0])
+		return;
+	uint64_t gain = gain_seen(r, b->bw_q24[0]);
+	if (b->held_q24) {
+		int is_lower = is_near(gain, most) && gain_seen(r, b->held_q24) < most;
+		if (is_lower && b->lowered)
+			b->held_q24 = 0;
+		b->lowered = (uint32_t)is_lower;
+	} else if (b->fallen_q24 && gain * PACE_WITHIN > most * (PACE_WITHIN + 1) &&
+		   is_near(gain_seen(r, b->fallen_q24), most)) {
+		b->held_q24 = b->fallen_q24;
+		b->hidden = 1;
+		b->lowered = 0;
+	}
+}
+
+/*
+ * For the same reason a replay may leave Startup before the recorded sender does, which lets go at Startup's pace then. From then on
+ * Startup lasts until that pace is not seen any more.
+ */
+static void follow_startup(struct bbr *b, struct rw_path *p, const struct rw_rate *r)
+{
+	if (b->policed || b->state == PROBE_RTT || !r->paced_ns || !b->bw_q24[0])
+		return;
+	uint64_t gain = gain_seen(r, bandwidth_q24(b));
+	int begins = is_near(gain, GAIN_HIGH);
+	if (b->state == STARTUP) {
+		int drains = b->hidden && is_near(gain, GAIN_DRAIN);
+		if (begins && b->hidden)
+			b->full_rounds = 0;
+		b->full = drains && b->doubted;
+		b->doubted = (uint32_t)drains;
+		return;
+	}
+	if (after(b->cycle_us, us_of(r->paced_since_ns)))
+		return;
+	if (!begins) {
+		b->doubted = 0;
+		return;
+	}
+	if (++b->doubted < 2)
+		return;
+	b->doubted = 0;
+	b->hidden = 1;
+	b->state = STARTUP;
+	b->full = 0;
+	b->full_rounds = 0;
+	set_window(p, b->startup_segments);
+}
+
 /*
  * The phase that the recorded sender's pace shows, where its replay has begun the cycle in another one (4.3.4.2): it lets go faster
  * in the first phase than in all others, slower in the second. No sender is faster than its pace, but one without data is slower, so a
@@ -491,10 +589,9 @@ static void follow_pace(const struct rw_connection *c, struct bbr *b, const stru
 	uint32_t since_us = us_of(r->paced_since_ns);
 	if (b->state != PROBE_BW || b->policed || !r->paced_ns || !b->bw_q24[0] || after(b->cycle_us, since_us))
 		return;
-	uint64_t pace =
-	    rw_multiply_divide((uint64_t)r->paced_segments << 24, 1000 * GAIN_ONE, r->paced_ns) / b->bw_q24[0];
+	uint64_t pace = gain_seen(r, bandwidth_q24(b));
 	/* The ACK that changed the pace came between the burst before and this one: half of that time is the mean. */
-	int64_t since_ns = (int64_t)((uint64_t)r->paced_since_ns - (quantum(c, b) * 1000 << 24) / b->bw_q24[0] / 2);
+	int64_t since_ns = (int64_t)((uint64_t)r->paced_since_ns - (quantum(c, b) * 1000 << 24) / bandwidth_q24(b) / 2);
 	uint32_t slowed_before = b->slowed;
 	b->slowed = is_near(pace, GAIN_SLOWER);
 	if (is_near(pace, GAIN_FASTER)) {
@@ -549,8 +646,10 @@ static void check_full_pipe(struct bbr *b, const struct rw_rate *r)
 /* BBRCheckDrain. */
 static void check_drain(const struct rw_connection *c, struct bbr *b, const struct rw_rate *r)
 {
-	if (b->state == STARTUP && b->full)
+	if (b->state == STARTUP && b->full) {
 		b->state = DRAIN;
+		b->cycle_us = us_of(r->time_ns);
+	}
 	if (b->state == DRAIN && in_flight_then(c, b, r, r->in_flight) <= inflight(c, b, GAIN_ONE))
 		enter_probe_bw(c, b, r->time_ns);
 }
@@ -625,6 +724,8 @@ static void bbr_rate(struct rw_connection *c, const struct rw_rate *r)
 	if (!b->started)
 		start(b, r);
 	follow_window(c, b, p, r);
+	follow_bandwidth(b, r);
+	follow_startup(b, p, r);
 	follow_pace(c, b, r);
 	update_bandwidth(c, b, r);
 	if (is_kernel(c))
