@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpcore2
 import structlog
@@ -94,6 +95,7 @@ def _certificates() -> ssl.SSLContext:
 async def post(backend: Guarded, url: str, headers: Mapping[bytes | str, bytes | str], body: bytes) -> int:
     """The answer's status; its body is not read. Raises DestinationRefused, OSError, TimeoutError, and what httpcore2
     raises."""
+    told = {"Host": urlsplit(url).netloc, **headers}  # the library leaves out the brackets of IPv6 addresses
     waits = {name: _STEP_S for name in ("connect", "read", "write", "pool")}
     async with asyncio.timeout(POST_S):
         pool = httpcore2.AsyncConnectionPool(
@@ -101,6 +103,6 @@ async def post(backend: Guarded, url: str, headers: Mapping[bytes | str, bytes |
         )
         async with (
             pool,
-            pool.stream("POST", url, headers=headers, content=body, extensions={"timeout": waits}) as answer,
+            pool.stream("POST", url, headers=told, content=body, extensions={"timeout": waits}) as answer,
         ):
             return int(answer.status)

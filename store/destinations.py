@@ -94,7 +94,7 @@ class Policy:
             raise DestinationRefused("the address must hold no user and no password: the signature tells who sends")
         if parts.fragment:
             raise DestinationRefused("the part of the address from # on is never sent: leave it out")
-        self.check_port(port or {"https": 443, "http": 80}[parts.scheme])
+        self.check_port({"https": 443, "http": 80}[parts.scheme] if port is None else port)
         try:
             literal = ipaddress.ip_address(parts.hostname)
         except ValueError:

@@ -62,6 +62,8 @@ class MeasureOut(Schema):
     """How many captures these are of."""
     recorded: TotalOut
     """What the captures show."""
+    simulated: TotalOut | None
+    """The medians of the recorded algorithm on the same networks, in simulations; null where an answer has none."""
     predicted: TotalOut
     """The medians of the predictions."""
     change: ChangeOfMeanOut

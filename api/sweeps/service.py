@@ -485,6 +485,7 @@ async def _measures(session: AsyncSession, sweep_id: uuid.UUID) -> dict[tuple[st
             WhatIf.capture_id,
             name.label("name"),
             WhatIf.result["recorded"][name].astext.cast(Float).label("recorded"),
+            WhatIf.result["calibration"][name]["simulated"]["median"].astext.cast(Float).label("simulated"),
             each.c.value["median"].astext.cast(Float).label("predicted"),
             case((name == _DIFFERENCES, changed), else_=func.ln(func.greatest(1 + changed, 1e-9))).label("change"),
         )
@@ -497,9 +498,12 @@ async def _measures(session: AsyncSession, sweep_id: uuid.UUID) -> dict[tuple[st
     totals = select(
         *groups,
         func.sum(c.recorded).label("recorded"),
+        func.sum(c.simulated).label("simulated"),
         func.sum(c.predicted).label("predicted"),
         func.percentile_cont(0.5).within_group(c.recorded).label("recorded_median"),
+        func.percentile_cont(0.5).within_group(c.simulated).label("simulated_median"),
         func.percentile_cont(0.5).within_group(c.predicted).label("predicted_median"),
+        func.bool_and(c.simulated.is_not(None)).label("is_simulated"),
     ).group_by(*groups)
     clusters = (
         select(*groups, cast(func.count(), Float).label("n"), func.sum(c.change).label("total"))
@@ -521,6 +525,7 @@ async def _measures(session: AsyncSession, sweep_id: uuid.UUID) -> dict[tuple[st
             connections=int(of.n),
             captures=of.captures,
             recorded=TotalOut(sum=row.recorded, median=row.recorded_median),
+            simulated=TotalOut(sum=row.simulated, median=row.simulated_median) if row.is_simulated else None,
             predicted=TotalOut(sum=row.predicted, median=row.predicted_median),
             change=_change(of, is_ratio=row.name != _DIFFERENCES),
         )

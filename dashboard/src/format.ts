@@ -38,6 +38,7 @@ export const words = (name: string) => name.replaceAll("_", " ");
 export const kind = (c: { kind: string; version: number | null }) =>
   c.kind === "mptcp" ? `MPTCP${c.version === null ? "" : ` v${c.version}`}` : "TCP";
 export const count = (n: number | null) => (n === null ? "–" : n.toLocaleString("en"));
+export const several = (n: number, what: string) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
 export const assignments = (constants: Record<string, number>) =>
   Object.entries(constants)
     .map(([name, value]) => `${name} = ${value}`)

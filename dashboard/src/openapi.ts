@@ -4593,6 +4593,8 @@ export interface components {
             captures: number;
             /** @description What the captures show. */
             recorded: components["schemas"]["TotalOut"];
+            /** @description The medians of the recorded algorithm on the same networks, in simulations; null where an answer has none. */
+            simulated: components["schemas"]["TotalOut"] | null;
             /** @description The medians of the predictions. */
             predicted: components["schemas"]["TotalOut"];
             /** @description Of the predictions against the recorded algorithm on the same networks. */

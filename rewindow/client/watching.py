@@ -25,7 +25,7 @@ from rewindow.client import uploads
 from rewindow.client.service import Refused, ServerBusy, ServerFailed, Service, Stopped
 from rewindow.errors import RewindowError
 
-CAPTURES = re.compile(r".+\.(pcap|pcapng|cap)\d*(\.(gz|zst|xz|bz2|lz4))?", re.IGNORECASE)
+CAPTURES = re.compile(r".+\.(pcap|pcapng|cap)\d*(\.(gz|zst|xz|bz2|lz4))?", re.IGNORECASE | re.DOTALL)
 """Names of captures; tcpdump's -C writes its number behind the suffix."""
 _COMPRESSED = re.compile(r"\.(gz|zst|xz|bz2|lz4)$", re.IGNORECASE)
 _VERSION = 2

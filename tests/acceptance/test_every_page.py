@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import re
+import struct
 import urllib.request
 from contextlib import suppress
 from typing import Any
@@ -17,11 +18,12 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, TimeoutError, expect
 
-from deploy.run import CHECKOUT, Services
+from deploy.run import CHECKOUT, Services, wait_for
 from tests.acceptance.test_dashboard import SCREENSHOTS
 from tests.acceptance.test_page import asked
 from tests.acceptance.test_stack import answered, get
 from tests.acceptance.test_whatifs import SIMULATED_MS, analysed, post
+from tests.conftest import CAPTURES
 
 AXE = CHECKOUT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = {
@@ -90,6 +92,60 @@ def connection(stack: Services) -> tuple[str, str]:
     wanted = {"selection": {"connection_ids": [number]}, "algorithms": ["cubic"], "repeat": 2}
     post(stack, token, "/v1/whatifs", json.dumps(wanted).encode())
     return token, number
+
+
+def with_findings(rate: int = 40) -> bytes:
+    """A capture at the receiver with IPv6's longest addresses. Some packets are missing, and it ends with zeros."""
+    whole = (CAPTURES / "mptcp-receiver-side.pcap").read_bytes()
+    header, at, records = whole[:24], 24, []
+    while at < len(whole):
+        seconds, fraction, kept, wire = struct.unpack_from("<IIII", whole, at)
+        packet = whole[at + 16 : at + 16 + kept]
+        ends = [b"\x20\x01\x0d\xb8" + bytes([0x11] * 8) + packet[12 + i : 16 + i] for i in (0, 4)]
+        packet = struct.pack("!IHBB", 6 << 28, wire - 20, 6, 64) + b"".join(ends) + packet[20:]
+        records.append(struct.pack("<IIII", seconds, fraction, len(packet), wire + 20) + packet)
+        at += 16 + kept
+    return header + b"".join(r for n, r in enumerate(records[: len(records) // 2]) if n % rate) + bytes(64)
+
+
+@pytest.fixture(scope="module")
+def doubtful(stack: Services) -> tuple[str, str, str]:
+    """A team's token, its capture, and the connection of this capture that has most findings."""
+    from tests.conftest import make_token
+
+    token = make_token(["read", "write"])
+    post(
+        stack,
+        token,
+        "/v1/captures?filename=doubtful.pcap&tag=site%3Dosaka",
+        with_findings(),
+        "application/vnd.tcpdump.pcap",
+    )
+    wait_for("the analysis", lambda: all(c["state"] == "done" for c in get(stack, token, "/v1/captures")["items"]))
+    found = get(stack, token, "/v1/connections")["items"]
+    most = max(found, key=lambda c: len(c["quality"]))
+    assert len(most["quality"]) >= 4
+    assert len(most["src"]) > 30
+    (capture,) = get(stack, token, "/v1/captures")["items"]
+    assert capture["summary"]["quality"]["findings"]
+    return token, most["capture_id"], most["id"]
+
+
+def test_lists_with_findings_are_not_cut_off(stack: Services, doubtful: tuple[str, str, str], page: Page) -> None:
+    token, capture, connection = doubtful
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(stack.address)
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    expect(page.get_by_test_id("team-settings")).to_be_visible()
+    for address in ("/captures", "/connections", f"/captures/{capture}", f"/connections/{connection}"):
+        page.goto(stack.address + address)
+        expect(page.get_by_test_id("verdict").or_(page.get_by_test_id("capture")).first).to_be_visible()
+        lists = page.evaluate("[...document.querySelectorAll('.scroll')].map((e) => e.scrollWidth - e.clientWidth)")
+        if "REWINDOW_SCREENSHOTS" in os.environ:
+            page.screenshot(path=SCREENSHOTS / f"doubtful{address[:12].replace('/', '-')}.png", full_page=True)
+        assert all(more <= 0 for more in lists), f"lists of {address} are {lists} pixels wider than their room"
+        assert page.evaluate(BEYOND) <= 0
 
 
 def shown(page: Page, stack: Services, address: str, test_id: str) -> None:

@@ -354,7 +354,10 @@ def test_had_everyone_used_another_algorithm(stack: Services, team: str, signed_
     assert (found["everyone"], answer["asked"]) == (True, 1)
     goodput = answer["measures"]["goodput_bps"]
     shown = sweep.locator("[data-metric=goodput_bps]")
-    expect(shown.get_by_test_id("swept")).to_have_text(f"{goodput['predicted']['sum'] / 1e6:.2f} Mbit/s")
+    values = [f"{goodput[of]['sum'] / 1e6:.2f} Mbit/s" for of in ("recorded", "simulated", "predicted")]
+    expect(shown.locator("td").nth(0)).to_have_text(values[0])
+    expect(shown.locator("td").nth(1)).to_have_text(values[1])
+    expect(shown.get_by_test_id("swept")).to_have_text(values[2])
     sweep.get_by_text("each connection").click()
     (own,) = get(stack, team, f"/v1/sweeps/{found['id']}/whatifs")["items"]
     own_row = sweep.get_by_role("row").filter(has=page.get_by_role("link", name="mptcp-ecn.pcap"))
@@ -389,7 +392,7 @@ def test_chosen_connections_are_predicted_together(stack: Services, team: str, s
     page.goto(f"{stack.address}/captures")
     page.get_by_label("choose mptcp-ecn.pcap").check()
     page.get_by_test_id("bulk-whatif").click()
-    expect(sweep).to_contain_text("connections of 1 captures")
+    expect(sweep).to_contain_text("connections of 1 capture")
     (found,) = get(stack, team, "/v1/sweeps")["items"]
     (capture,) = get(stack, team, "/v1/captures?q=ecn")["items"]
     assert found["selection"] == {"capture_ids": [capture["id"]]}

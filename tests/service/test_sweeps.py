@@ -102,6 +102,9 @@ def answer_with(values: dict[uuid.UUID, float]) -> None:
                     "goodput_bps": {"median": recorded["goodput_bps"] * ratio, "low": 1.0, "high": 9e9},
                     "retransmitted_packets": {"median": 4.0, "low": 1.0, "high": 9.0},
                 },
+                "calibration": {
+                    "goodput_bps": {"simulated": {"median": recorded["goodput_bps"] / 2, "low": 1.0, "high": 9e9}},
+                },
                 "change": {
                     "goodput_bps": {"median": ratio - 1, "low": -0.9, "high": 9.0},
                     "retransmitted_packets": {"median": -6.0, "low": -7.0, "high": 1.0},
@@ -130,6 +133,8 @@ def test_what_would_have_been_over_a_selection(client: TestClient, connections: 
     predicted = [r * x for r, x in zip(recorded, ratios, strict=True)]
     assert (goodput["connections"], goodput["captures"]) == (6, CAPTURES)
     assert goodput["recorded"] == {"sum": sum(recorded), "median": 3.5e6}
+    assert goodput["simulated"] == {"sum": sum(recorded) / 2, "median": 1.75e6}
+    assert answer["measures"]["retransmitted_packets"]["simulated"] is None
     assert goodput["predicted"]["sum"] == pytest.approx(sum(predicted))
     logs: dict[str, list[float]] = {}
     for c, ratio in zip(connections, ratios, strict=True):
@@ -154,6 +159,7 @@ def test_what_would_have_been_over_a_selection(client: TestClient, connections: 
             **{n: v for n, v in answer.items() if n != "measures"},
             **{"measure": name, "connections": m["connections"], "captures": m["captures"]},
             **{f"{of}_{n}": v for of in ("recorded", "predicted", "change") for n, v in m[of].items()},
+            **{f"simulated_{n}": (m["simulated"] or {}).get(n) for n in ("sum", "median")},
         }
         for name, m in answer["measures"].items()
     ]

@@ -252,7 +252,7 @@ def see(steady: Steady, *gains: float) -> str:
 
 
 def test_the_recorded_pace_shows_that_startup_goes_on() -> None:
-    """The application limited the recorded sender, which the capture did not show: it did not count the same samples."""
+    """The application limited the recorded sender, which its capture does not show: it counted other samples."""
     steady, window = left_startup()
     assert see(steady, 2.89, 1.0, 2.89) == "probe_bw", "one burst may have left late"
     assert see(steady, 2.89) == "startup"

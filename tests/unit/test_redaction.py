@@ -191,6 +191,24 @@ def test_advertised_addresses_are_those_of_the_packets() -> None:
     assert v4 in kept, "without a key addresses stay"
 
 
+def test_options_that_may_name_a_host_are_blanked() -> None:
+    """Load balancers tell a server the client's address in a TCP option; analyses read others."""
+    address = ipaddress.IPv4Address("192.0.2.1").packed
+    analysed = b"\x02\x04\x05\xb4\x03\x03\x07\x04\x02" + b"\x08\x0a" + b"ABCDEFGH" + b"\x01"
+    options = (
+        analysed + b"\xfe\x06" + address + b"\x1c\x08\x1f\x90" + address + b"\x01\x01",
+        b"\xfe\x0c" + address + b"\x01\x01",  # longer than what there is
+        b"\x01\x00" + address + b"\x01\x01",  # after the end of the options
+    )
+    packets = [ipv4(6, tcp(b"", o)) for o in options]
+    first, cut, ended = records(redacted(pcap(101, *packets), KEY)[0])
+    assert first[40:] == analysed + b"\xfe\x06" + bytes(4) + b"\x1c\x08" + bytes(6) + b"\x01\x01"
+    assert cut[40:] == b"\xfe\x0c" + bytes(6)
+    assert ended[40:] == b"\x01" + bytes(7)
+    kept, _ = redacted(pcap(101, *packets))
+    assert all(o in kept for o in options), "without a key addresses stay"
+
+
 def test_sums_over_data_are_cut() -> None:
     dss = bytes([30, 20, 0x20, 0x05]) + struct.pack("!IIIH", 1, 2, 3, 4) + b"SU"
     (record,) = records(redacted(pcap(101, ipv4(6, tcp(SECRET, dss))))[0])

@@ -137,6 +137,11 @@ def test_a_file_is_sent_when_it_is_closed(watched: Watched) -> None:
     assert (watched.watch.counts.sent, watched.watch.counts.size, watched.watch.waiting) == (1, 28, [])
 
 
+def test_any_name_of_a_capture_will_do(watched: Watched) -> None:
+    (watched.folder / "two\nlines.pcap").write_bytes(HEADER)
+    assert watched.look_twice() == ["two\nlines.pcap"]
+
+
 @pytest.mark.parametrize("program", ["tcpdump", "dumpcap"])
 def test_rotated_files_of_the_capture_programs(watched: Watched, program: str) -> None:
     """The program reads packets from a pipe, and has begun several files. The last one is open."""

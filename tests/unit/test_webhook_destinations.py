@@ -11,7 +11,7 @@ import httpcore2
 import pytest
 
 from alerts.delivery import pause
-from alerts.network import Guarded
+from alerts.network import Guarded, post
 from alerts.transitions import Standing, follow, holds
 from store import webhooks
 from store.destinations import DestinationRefused, Policy
@@ -69,6 +69,36 @@ def test_the_operator_allows_networks_and_ports() -> None:
         allowed(own, "8.8.8.8", port=22)
 
 
+@pytest.mark.parametrize("host", ["[::1]", "127.0.0.1"])
+def test_the_header_host_is_that_of_the_address(host: str) -> None:
+    """An IPv6 address stands in brackets (RFC 9110, 7.2)."""
+
+    async def resolver(name: str, port: int) -> list[str]:
+        return [name]
+
+    async def posted() -> tuple[int, bytes, int]:
+        heads = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+            writer.close()
+
+        receiver = await asyncio.start_server(answer, host.strip("[]"), 0)
+        async with receiver:
+            port = receiver.sockets[0].getsockname()[1]
+            networks = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+            policy = Policy(networks=networks, ports=frozenset({port}), has_http=True)
+            status = await post(Guarded(policy, resolver), f"http://{host}:{port}/x", {"content-type": "a/b"}, b"{}")
+        return status, heads[0], port
+
+    status, head, port = asyncio.run(posted())
+    assert status == 204
+    lines = head.decode().lower().split("\r\n")
+    assert [line for line in lines if line.startswith("host:")] == [f"host: {host}:{port}"]
+    assert "content-type: a/b" in lines
+
+
 def test_a_name_that_is_not_known_is_no_refusal() -> None:
     async def resolver(name: str, port: int) -> list[str]:
         raise OSError("no such name")
@@ -89,6 +119,7 @@ def test_a_name_that_is_not_known_is_no_refusal() -> None:
         ("https://eve@hooks.example/", "no user"),
         ("https://hooks.example/#x", "from # on"),
         ("https://hooks.example:22/", "port 22"),
+        ("https://hooks.example:0/", "port 0"),
         ("https://127.0.0.1/", "not a public address"),
     ],
 )

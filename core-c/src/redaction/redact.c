@@ -113,27 +113,40 @@ static void forget_data_sum(uint8_t *option, uint32_t length)
 		memset(option + without, 0, length - without);
 }
 
+/* Options that an analysis reads. Others may name a host, as those do in which load balancers tell the client's address. */
+static int is_analysed(uint8_t kind)
+{
+	enum { MSS = 2, WINDOW_SCALE, SACK_PERMITTED, SACK, TIMESTAMPS = 8, MPTCP = 30 };
+	return (kind >= MSS && kind <= SACK) || kind == TIMESTAMPS || kind == MPTCP;
+}
+
 static void redact_options(struct redaction *r, uint8_t *options, uint32_t n)
 {
 	enum { END = 0, NO_OPERATION = 1, MPTCP = 30, ADD_ADDRESS = 3 };
-	for (uint32_t at = 0; at < n && options[at] != END;) {
+	uint32_t at = 0;
+	while (at < n && options[at] != END) {
 		if (options[at] == NO_OPERATION) {
 			at++;
 			continue;
 		}
 		uint32_t length = at + 1 < n ? options[at + 1] : 0;
 		if (length < 2 || length > n - at) { /* what follows cannot be told apart */
-			if (options[at] == MPTCP && n - at > 2)
-				memset(options + at + 3, 0, n - at - 3);
+			uint32_t kept = r->pseudonyms ? 2 : options[at] == MPTCP ? 3 : n - at;
+			if (kept < n - at)
+				memset(options + at + kept, 0, n - at - kept);
 			return;
 		}
 		if (options[at] == MPTCP && length > 3) {
 			forget_data_sum(options + at, length);
 			if (r->pseudonyms && options[at + 2] >> 4 == ADD_ADDRESS)
 				rename_advertised(r, options + at, length);
+		} else if (r->pseudonyms && !is_analysed(options[at])) {
+			memset(options + at + 2, 0, length - 2);
 		}
 		at += length;
 	}
+	if (r->pseudonyms && at < n)
+		memset(options + at, 0, n - at);
 }
 
 static void redact_tcp(struct redaction *r, uint8_t *h, const struct rw_layer *l, unsigned family)
