@@ -76,6 +76,20 @@ test | fuzz)
 	;;
 esac
 
+# Prometheus runs the operator's rules in a test. Its package is only unpacked: installed, it would start a service.
+unpack_prometheus() {
+	if command -v prometheus >/dev/null || [ -x .local/prometheus/usr/bin/prometheus ]; then return; fi
+	echo "fetching prometheus" >&2
+	mkdir -p .local/prometheus/fetched
+	(
+		cd .local/prometheus/fetched
+		apt-get download -qq prometheus >/dev/null 2>&1 || { install_packages curl && apt-get download -qq prometheus >/dev/null; }
+		dpkg -x prometheus_*.deb ..
+	)
+	rm -r .local/prometheus/fetched
+}
+[ "$what" != test ] || unpack_prometheus
+
 # What the lab reads (the kernel's trace points), and where loaded controllers are pinned. Without them both say what is missing.
 mounted() { # mounted TYPE FOLDER
 	[ -d "$2" ] || return 0

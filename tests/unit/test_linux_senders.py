@@ -35,7 +35,11 @@ def answered(trace: Trace, time: float, segments: int, echo: int, *blocks: tuple
     trace.packet(time, False, 1001, 1 + segments * MSS, options=options)
 
 
-def test_what_was_sent_again_and_arrived_gives_a_round_trip_by_its_echo(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("arrived", "ticks"), [(2.2036, 100), (2.2039, 100), (2.20398, 101)])
+def test_what_was_sent_again_and_arrived_gives_a_round_trip_by_its_echo(
+    arrived: float, ticks: int, tmp_path: Path
+) -> None:
+    """In the sender's ticks. It reads its clock some 40 us after the capture has seen the ACK."""
     trace = stamped_flight(1)
     for i in range(1, 40):  # until the clock is known
         sent(trace, 1.2 + i * 0.02, i)
@@ -46,8 +50,8 @@ def test_what_was_sent_again_and_arrived_gives_a_round_trip_by_its_echo(tmp_path
     for n in (1, 2, 3):
         answered(trace, 2.1 + n * 1e-3, 40, 1980, (41, 41 + n))
     sent(trace, 2.1031, 40)
-    answered(trace, 2.2036, 44, 2103)  # covers the retransmission, and nothing else that was not SACKed before
-    assert replayed(trace, tmp_path).acks["rtt_us"].to_pylist()[-1] == 100_000  # 2203 - 2103 of the sender's ticks
+    answered(trace, arrived, 44, 2103)  # covers the retransmission, and nothing else that was not SACKed before
+    assert replayed(trace, tmp_path).acks["rtt_us"].to_pylist()[-1] == ticks * 1000
 
 
 def test_an_echo_older_than_a_retransmission_does_not_deliver_it_for_rack(tmp_path: Path) -> None:

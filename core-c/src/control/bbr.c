@@ -69,7 +69,8 @@ struct bbr {
 	uint32_t limited_from; /* delivered: what left from here on, for so many more segments, left during ProbeRTT */
 	uint32_t policed_bw_q24; /* of the last interval that a policer seemed to limit; 0: none */
 	uint32_t policed_delivered, policed_ms; /* when this interval began */
-	uint32_t held_q24; /* the recorded sender's bandwidth, where its pace shows a larger one than the filter has; 0: no */
+	uint32_t
+	    held_q24; /* the recorded sender's bandwidth, where its pace shows a larger one than the filter has; 0: no */
 	uint32_t fallen_q24; /* the filter's before it fell last; 0: it did not */
 	uint32_t startup_segments; /* what the window would be if Startup had not ended */
 	uint16_t policed_lost; /* segments since then; it stops at its largest value, as the next one does */

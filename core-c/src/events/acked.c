@@ -8,6 +8,9 @@
 #define QUIET_ACKS 3
 #define QUIET_ACKS_COUNTED 255
 
+/* The sender reads its clock so long after the capture has seen an ACK, as was measured; the ticks' begin is known as late as that. */
+#define ACK_SEEN_NS 40000
+
 /*
  * The round trip by the echoed timestamp, which names the transmission that arrived (RFC 7323 4.1): at least one of the sender's
  * ticks. 0: the clock is not usable.
@@ -17,7 +20,8 @@ static uint64_t echoed_round_trip(const struct rw_tick_clock *clock, const struc
 	if (!clock->started || !p->has_timestamps || rw_seq_diff(p->ts_echo, clock->first) < 0 ||
 	    rw_seq_diff(p->ts_echo, clock->last) > 0 || p->time_ns < clock->first_ns)
 		return 0;
-	int64_t ticks = (p->time_ns - clock->first_ns) / RW_CLOCK_TICK_NS - (int64_t)(p->ts_echo - clock->first);
+	int64_t seen_ns = p->time_ns + ACK_SEEN_NS - clock->first_ns;
+	int64_t ticks = seen_ns / RW_CLOCK_TICK_NS - (int64_t)(p->ts_echo - clock->first);
 	return (uint64_t)(ticks > 1 ? ticks : 1) * RW_CLOCK_TICK_NS;
 }
 
