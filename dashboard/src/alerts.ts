@@ -1,7 +1,7 @@
 // Rules of alerts, in words.
 import type { Alert } from "./api";
 import { filtersOf, type Query } from "./filters";
-import { count } from "./format";
+import { several } from "./format";
 import { known } from "./measures";
 
 export const STATISTICS: Record<Alert["statistic"], string> = {
@@ -25,8 +25,11 @@ const TIMES = ["from", "to", "since", "until"];
 
 type Rule = Pick<Alert, "measure" | "statistic" | "condition">;
 
-// Seconds, as one of these choices calls them.
-export const lasting = (s: number, choices: Record<number, string>): string => choices[s] ?? `${count(s)} s`;
+// Seconds, as one of these choices calls them, or in the largest unit of which they are whole ones.
+export function lasting(s: number, choices: Record<number, string>): string {
+  const [unit, words] = ([[86_400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]] as const).find(([u]) => s % u === 0) ?? [1, "second"];
+  return choices[s] ?? several(s / unit, words);
+}
 
 export const wordsOf = (name: string) => known(name)?.words ?? name;
 
