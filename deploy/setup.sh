@@ -40,17 +40,22 @@ esac
 if [ "$what" = pictures ]; then packages="$packages graphviz"; fi
 if [ "$what" = corpus ]; then packages="$packages libcmocka-dev tshark libseccomp2"; fi
 
-install_packages() { # install_packages NAME...
+as_root() { # as_root WHAT COMMAND...: what to ask for where it cannot
+	wanted=$1
+	shift
 	if [ "$(id -u)" = 0 ]; then
-		sudo=""
+		"$@"
 	elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-		sudo="sudo"
+		sudo "$@"
 	else
-		echo "rewindow: install these packages first: apt-get install $*" >&2
+		echo "rewindow: $wanted" >&2
 		exit 1
 	fi
+}
+install_packages() { # install_packages NAME...
 	echo "installing: $*" >&2
-	$sudo env DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && apt-get install -y -qq --no-install-recommends $*" >/dev/null </dev/null
+	as_root "install these packages first: apt-get install $*" env DEBIAN_FRONTEND=noninteractive \
+		sh -c "apt-get update -qq && apt-get install -y -qq --no-install-recommends $*" >/dev/null </dev/null
 }
 
 missing=""
@@ -83,7 +88,10 @@ unpack_prometheus() {
 	mkdir -p .local/prometheus/fetched
 	(
 		cd .local/prometheus/fetched
-		apt-get download -qq prometheus >/dev/null 2>&1 || { install_packages curl && apt-get download -qq prometheus >/dev/null; }
+		apt-get download -qq prometheus >/dev/null 2>&1 || {
+			as_root "apt-get update is needed first" apt-get update -qq
+			apt-get download -qq prometheus >/dev/null
+		}
 		dpkg -x prometheus_*.deb ..
 	)
 	rm -r .local/prometheus/fetched

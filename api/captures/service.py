@@ -554,7 +554,9 @@ async def change(session: AsyncSession, caller: Caller, capture_id: uuid.UUID, w
         raise NotFound("no such capture")
     if wanted.notes_before is not None and notes != wanted.notes_before:
         raise Conflict("somebody has changed the notes meanwhile: read them before you change them")
-    change = update(Capture).where(*owned).values(**values or {"notes": Capture.notes}).returning(Capture.tags)
+    if not values:
+        return
+    change = update(Capture).where(*owned).values(values).returning(Capture.tags)
     tags = (await session.scalars(change)).one()
     if wanted.add_tags and len(tags) > TAGS_MAX:
         raise Unprocessable(f"a capture has at most {TAGS_MAX} tags, and this would make {len(tags)}: remove some")

@@ -21,9 +21,12 @@ export function paint(name: string): string {
 }
 
 // Called in an effect, which runs again when the colours change.
+export const FONT = `system-ui, "DejaVu Sans", sans-serif`;
+export const AXIS_FONT = `12px ${FONT}`;
+
 export function axisLook() {
   const [stroke, line] = [paint("soft"), paint("line")];
-  return { stroke, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, labelSize: 22 };
+  return { stroke, font: AXIS_FONT, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, labelSize: 22 };
 }
 
 export const MARKS: Record<string, { glyph: string; colour: string; name: string }> = {

@@ -23,7 +23,7 @@ from tests.acceptance.test_dashboard import SCREENSHOTS
 from tests.acceptance.test_page import asked
 from tests.acceptance.test_stack import answered, get
 from tests.acceptance.test_whatifs import SIMULATED_MS, analysed, post
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, make_token
 
 AXE = CHECKOUT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = {
@@ -82,8 +82,6 @@ COMPRESSED_BYTES_MAX = 170_000
 @pytest.fixture(scope="module")
 def connection(stack: Services) -> tuple[str, str]:
     """A team's token, and its connection of MPTCP. The capture has some tags, and a long note without a break."""
-    from tests.conftest import make_token
-
     token = make_token(["read", "write", "admin"])
     number = analysed(stack, token)
     (capture,) = get(stack, token, "/v1/captures")["items"]
@@ -94,7 +92,7 @@ def connection(stack: Services) -> tuple[str, str]:
     return token, number
 
 
-def with_findings(rate: int = 40) -> bytes:
+def with_findings() -> bytes:
     """A capture at the receiver with IPv6's longest addresses. Some packets are missing, and it ends with zeros."""
     whole = (CAPTURES / "mptcp-receiver-side.pcap").read_bytes()
     header, at, records = whole[:24], 24, []
@@ -105,14 +103,12 @@ def with_findings(rate: int = 40) -> bytes:
         packet = struct.pack("!IHBB", 6 << 28, wire - 20, 6, 64) + b"".join(ends) + packet[20:]
         records.append(struct.pack("<IIII", seconds, fraction, len(packet), wire + 20) + packet)
         at += 16 + kept
-    return header + b"".join(r for n, r in enumerate(records[: len(records) // 2]) if n % rate) + bytes(64)
+    return header + b"".join(r for n, r in enumerate(records[: len(records) // 2]) if n % 40) + bytes(64)
 
 
 @pytest.fixture(scope="module")
 def doubtful(stack: Services) -> tuple[str, str, str]:
     """A team's token, its capture, and the connection of this capture that has most findings."""
-    from tests.conftest import make_token
-
     token = make_token(["read", "write"])
     post(
         stack,

@@ -69,8 +69,7 @@ struct bbr {
 	uint32_t limited_from; /* delivered: what left from here on, for so many more segments, left during ProbeRTT */
 	uint32_t policed_bw_q24; /* of the last interval that a policer seemed to limit; 0: none */
 	uint32_t policed_delivered, policed_ms; /* when this interval began */
-	uint32_t
-	    held_q24; /* the recorded sender's bandwidth, where its pace shows a larger one than the filter has; 0: no */
+	uint32_t held_q24; /* a bandwidth above the filter's, which the recorded sender's pace shows; 0: none */
 	uint32_t fallen_q24; /* the filter's before it fell last; 0: it did not */
 	uint32_t startup_segments; /* what the window would be if Startup had not ended */
 	uint16_t policed_lost; /* segments since then; it stops at its largest value, as the next one does */
@@ -96,7 +95,7 @@ struct bbr {
 	uint32_t limits : 1; /* limited_from and limited_segments hold */
 	uint32_t smaller
 	    : 1; /* the recorded window was seen without the first phase's segments, where they were expected */
-	uint32_t hidden : 1; /* the application limits the recorded sender more often than the capture shows */
+	uint32_t unseen_limits : 1; /* the application limits the recorded sender more often than the capture shows */
 	uint32_t doubted : 2; /* paces in a row that contradict the state */
 	uint32_t lowered : 1; /* the last pace that was measured is that of the filter's bandwidth, not of held_q24 */
 } __attribute__((may_alias));
@@ -232,7 +231,7 @@ static void restore_window(const struct bbr *b, struct rw_path *p)
 	set_window(p, rw_max64(segments_of(p), b->prior_cwnd));
 }
 
-/* BBRModulateCwndForRecovery: whether packets are conserved. Returns the state of before. */
+/* BBRModulateCwndForRecovery: whether packets are conserved. Returns the repair before this ACK. */
 static uint8_t update_repair(struct bbr *b, const struct rw_rate *r)
 {
 	uint8_t before = b->repair;
@@ -246,7 +245,7 @@ static uint8_t update_repair(struct bbr *b, const struct rw_rate *r)
 	return before;
 }
 
-/* BBRModulateCwndForRecovery: a window. */
+/* BBRModulateCwndForRecovery: what becomes of a window. before: the repair before this ACK. */
 static uint64_t modulated(const struct bbr *b, uint64_t cwnd, uint8_t before, const struct rw_rate *r)
 {
 	uint64_t conserved = (uint64_t)r->in_flight + r->acked_segments;
@@ -449,7 +448,7 @@ static void update_bandwidth(const struct rw_connection *c, struct bbr *b, const
 		filter_bandwidth(b, (uint32_t)bw);
 	if (b->bw_q24[0] < before && !b->held_q24) {
 		b->fallen_q24 = before;
-		b->held_q24 = b->hidden && b->state == STARTUP ? before : 0;
+		b->held_q24 = b->unseen_limits && b->state == STARTUP ? before : 0;
 	} else if (b->bw_q24[0] >= b->held_q24) {
 		b->held_q24 = 0;
 	}
@@ -541,7 +540,7 @@ static void follow_bandwidth(struct bbr *b, const struct rw_rate *r)
 	} else if (b->fallen_q24 && gain * PACE_WITHIN > most * (PACE_WITHIN + 1) &&
 		   is_near(gain_seen(r, b->fallen_q24), most)) {
 		b->held_q24 = b->fallen_q24;
-		b->hidden = 1;
+		b->unseen_limits = 1;
 		b->lowered = 0;
 	}
 }
@@ -557,8 +556,8 @@ static void follow_startup(struct bbr *b, struct rw_path *p, const struct rw_rat
 	uint64_t gain = gain_seen(r, bandwidth_q24(b));
 	int begins = is_near(gain, GAIN_HIGH);
 	if (b->state == STARTUP) {
-		int drains = b->hidden && is_near(gain, GAIN_DRAIN);
-		if (begins && b->hidden)
+		int drains = b->unseen_limits && is_near(gain, GAIN_DRAIN);
+		if (begins && b->unseen_limits)
 			b->full_rounds = 0;
 		b->full = drains && b->doubted;
 		b->doubted = (uint32_t)drains;
@@ -573,7 +572,7 @@ static void follow_startup(struct bbr *b, struct rw_path *p, const struct rw_rat
 	if (++b->doubted < 2)
 		return;
 	b->doubted = 0;
-	b->hidden = 1;
+	b->unseen_limits = 1;
 	b->state = STARTUP;
 	b->full = 0;
 	b->full_rounds = 0;

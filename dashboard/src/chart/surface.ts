@@ -1,5 +1,7 @@
 // What charts are drawn on: a canvas, or the text of an SVG file. Coordinates are CSS pixels.
 
+import { FONT } from "../look";
+
 export type Anchor = "start" | "middle" | "end";
 
 export interface Surface {
@@ -21,7 +23,6 @@ export function below(surface: Surface, x: number, y: number, text: string, colo
   surface.text(isWithin ? x : end, y, text, colour, isWithin ? "middle" : "end", size);
 }
 
-const FONT = `system-ui, "DejaVu Sans", sans-serif`;
 const HATCH_PX = 7;
 
 export function onCanvas(ctx: CanvasRenderingContext2D): Surface {
