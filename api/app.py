@@ -85,8 +85,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await polls
     finally:
         app.state.redactor.stop()
-        if app.state.openid is not None:
-            await app.state.openid.provider.close()
         await async_engine().dispose()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 import re
 import secrets
@@ -61,14 +60,6 @@ class Attempt:
     def verifier(self) -> str:
         return self._derived("verifier")
 
-    @property
-    def challenge(self) -> str:
-        """RFC 7636, 4.2, S256."""
-        return _text(hashlib.sha256(self.verifier.encode()).digest())
-
     def _derived(self, purpose: str) -> str:
-        return _text(hmac.digest(self.secret.encode(), purpose.encode(), "sha256"))
-
-
-def _text(found: bytes) -> str:
-    return base64.urlsafe_b64encode(found).rstrip(b"=").decode()
+        found = hmac.digest(self.secret.encode(), purpose.encode(), "sha256")
+        return base64.urlsafe_b64encode(found).rstrip(b"=").decode()

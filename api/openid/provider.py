@@ -1,21 +1,27 @@
 """The OpenID Connect provider, asked over HTTP (OpenID Connect Core 1.0, Discovery 1.0; RFC 6749, 7636, 9207).
 
-What it answers is bounded in size and time. JSON Web Signatures are joserfc's; of its algorithms only those with public
-keys are taken, whatever a token's header says.
+The requests of codes and tokens, PKCE and the rules for ID tokens are Authlib's, signatures joserfc's. Of joserfc's
+algorithms only those with public keys are taken, whatever a token's header says. What the provider answers is bounded
+in size and time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
-from urllib.parse import quote_plus, urlencode
+from typing import Any
+from urllib.parse import quote_plus
 
 import httpx2
 import structlog
+from authlib.common.urls import add_params_to_uri
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.httpx_client import AsyncOAuth2Client
+from authlib.oauth2.auth import ClientAuth, encode_client_secret_basic
+from authlib.oidc.core import CodeIDToken
 from joserfc import jwk, jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jws import JWSRegistry
@@ -91,15 +97,12 @@ class Provider:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self._secret = configuration.secret()
-        self._http = httpx2.AsyncClient(headers={"Accept": "application/json", "Accept-Encoding": "identity"})
+        self._tls = httpx2.create_ssl_context()
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._describing, self._fetching = asyncio.Lock(), asyncio.Lock()
         self._description: Description | None = None
         self._described_at = self._failed_at = self._keys_at = self._looked_at = -float("inf")
         self._keys: list[tuple[dict[str, Any], jwk.Key]] = []
-
-    async def close(self) -> None:
-        await self._http.aclose()
 
     async def description(self) -> Description:
         """Raises Away."""
@@ -119,7 +122,7 @@ class Provider:
 
     async def _describe(self) -> Description:
         issuer = self.configuration.issuer
-        status, said = await self._ask("GET", issuer.rstrip("/") + "/.well-known/openid-configuration")
+        status, said = await self._ask(issuer.rstrip("/") + "/.well-known/openid-configuration")
         if status != 200 or said.get("issuer") != issuer:
             raise Away(f"no description of the issuer: status {status}, issuer {str(said.get('issuer'))[:200]!r}")
 
@@ -144,17 +147,19 @@ class Provider:
             said.get("authorization_response_iss_parameter_supported") is True,
         )
 
-    async def authorization_address(self, redirect_uri: str, **parameters: str) -> str:
+    async def authorization_address(self, redirect_uri: str, *, state: str, nonce: str, verifier: str) -> str:
         """Where the browser goes to sign in. Raises Away."""
-        endpoint = (await self.description()).authorization_endpoint
-        asked = {
-            "response_type": "code",
-            "client_id": self.configuration.client_id,
-            "redirect_uri": redirect_uri,
-            "scope": self.configuration.scopes,
-            **parameters,
-        }
-        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
+        description = await self.description()
+        async with self._client(description) as client:
+            address, _ = client.create_authorization_url(
+                description.authorization_endpoint,
+                state,
+                verifier,
+                nonce=nonce,
+                redirect_uri=redirect_uri,
+                scope=self.configuration.scopes,
+            )
+        return str(address)
 
     async def leaving_address(self, id_token: str, back_to: str) -> str | None:
         """Where the browser goes to sign out of the provider, too (RP-Initiated Logout 1.0). Raises Away."""
@@ -166,40 +171,55 @@ class Provider:
             "client_id": self.configuration.client_id,
             "post_logout_redirect_uri": back_to,
         }
-        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
+        return str(add_params_to_uri(endpoint, asked.items()))
 
     async def confirm(self, code: str, *, verifier: str, nonce: str, redirect_uri: str, issuer: str | None) -> Identity:
         """Who has signed in. issuer: as the authorization response names it. Raises Away, Refused."""
         description = await self.description()
         if issuer != self.configuration.issuer and (issuer is not None or description.names_itself):
             raise Refused("the response is of another issuer")
-        grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri}
-        said = await self._token({**grant, "code_verifier": verifier})
+        async with self._client(description) as client:
+            said = await self._exchange(
+                client.fetch_token(
+                    description.token_endpoint,
+                    grant_type="authorization_code",
+                    code=code,
+                    code_verifier=verifier,
+                    redirect_uri=redirect_uri,
+                )
+            )
         return await self._identity(said, nonce=nonce)
 
     async def confirm_again(self, refresh_token: str, *, subject: str) -> Identity:
         """Who had signed in, with what the provider says of them now. Raises Away, Refused."""
-        said = await self._token({"grant_type": "refresh_token", "refresh_token": refresh_token})
-        # A provider that does not replace the token leaves it out.
-        return await self._identity({"refresh_token": refresh_token, **said}, subject=subject)
-
-    async def _token(self, form: dict[str, str]) -> dict[str, Any]:
         description = await self.description()
-        headers = {}
-        if self._secret and description.takes_basic:
-            given = httpx2.BasicAuth(quote_plus(self.configuration.client_id), quote_plus(self._secret))
-            request = next(given.auth_flow(httpx2.Request("POST", description.token_endpoint)))
-            headers["Authorization"] = request.headers["Authorization"]
-        else:
-            form |= {"client_id": self.configuration.client_id}
-            form |= {"client_secret": self._secret} if self._secret else {}
-        status, said = await self._ask("POST", description.token_endpoint, data=form, headers=headers)
-        error = str(said.get("error"))[:60]
-        if status == 400 and error != "invalid_client":
-            raise Refused(f"the token endpoint answers {error!r}")
-        if status != 200:
-            raise Away(f"the token endpoint answers {status}, {error!r}")
-        return said
+        async with self._client(description) as client:
+            said = await self._exchange(client.refresh_token(description.token_endpoint, refresh_token))
+        return await self._identity(said, subject=subject)
+
+    def _client(self, description: Description | None = None) -> _Client:
+        """A new one for each question about a person, because it keeps the tokens that it is given."""
+        method = "client_secret_basic" if description and description.takes_basic else "client_secret_post"
+        return _Client(
+            self._at_once,
+            client_id=self.configuration.client_id,
+            client_secret=self._secret or None,
+            token_endpoint_auth_method=method if self._secret else "none",
+            code_challenge_method="S256",
+            verify=self._tls,
+        )
+
+    async def _exchange(self, question: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+        """What the token endpoint answers. Raises Away, Refused."""
+        try:
+            return await question
+        except OAuthError as e:
+            error = str(e.error)[:60]
+            if error == "invalid_client":
+                raise Away("the token endpoint does not know this client") from e
+            raise Refused(f"the token endpoint answers {error!r}") from e
+        except (ValueError, TypeError, RecursionError) as e:
+            raise Away(f"the token endpoint answers no tokens: {type(e).__name__}") from e
 
     async def _identity(
         self, said: dict[str, Any], *, nonce: str | None = None, subject: str | None = None
@@ -208,7 +228,7 @@ class Provider:
         id_token, refresh_token = said.get("id_token"), said.get("refresh_token")
         if not isinstance(id_token, str):
             raise Refused("there is no ID token")
-        claims = await self.verified(id_token, nonce=nonce)
+        claims = await self.verified(id_token, nonce=nonce, access_token=said.get("access_token"))
         if subject is not None and claims["sub"] != subject:
             raise Refused("the ID token is of another person")
         groups = _claim(claims, self.configuration.claim)
@@ -226,30 +246,30 @@ class Provider:
             refresh_token=refresh_token if isinstance(refresh_token, str) else None,
         )
 
-    async def verified(self, id_token: str, *, nonce: str | None) -> dict[str, Any]:
-        """The claims of an ID token that holds (OpenID Connect Core 1.0, 3.1.3.7). Raises Refused, Away."""
+    async def verified(self, id_token: str, *, nonce: str | None, access_token: object = None) -> dict[str, Any]:
+        """The claims of an ID token that holds (OpenID Connect Core 1.0, 3.1.3.7, 3.1.3.8). Raises Refused, Away."""
         try:
             header = jws.extract_compact(id_token.encode(), registry=_REGISTRY).headers()
             algorithm = header.get("alg")
             if algorithm not in ALGORITHMS:
                 raise Refused(f"the ID token is signed by {str(algorithm)[:20]!r}")
             key = await self._key(algorithm, header.get("kid"))
-            claims: dict[str, Any] = jwt.decode(id_token, key, registry=_REGISTRY).claims
-            expected: dict[str, jwt.ClaimsOption] = {n: {"essential": True} for n in ("exp", "iat", "sub")}
-            expected["iss"] = {"essential": True, "value": self.configuration.issuer}
-            expected["aud"] = {"essential": True, "value": self.configuration.client_id}
-            if nonce is not None:
-                expected["nonce"] = {"essential": True, "value": nonce}
-            jwt.JWTClaimsRegistry(None, SKEW_S, **expected).validate(claims)
-        except (JoseError, ValueError) as e:
+            said = jwt.decode(id_token, key, registry=_REGISTRY)
+            required: dict[str, jwt.ClaimsOption] = {n: {"essential": True} for n in ("exp", "iat", "sub")}
+            required["iss"] = {"essential": True, "value": self.configuration.issuer}
+            required["aud"] = {"essential": True, "value": self.configuration.client_id}
+            expected: dict[str, object] = {"nonce": nonce, "client_id": self.configuration.client_id}
+            # Authlib 1.9 takes "Ed25519" for a hash of 25519 bits.
+            if algorithm != "Ed25519":
+                expected["access_token"] = access_token
+            claims = CodeIDToken(said.claims, said.header, required, expected)
+            claims.validate(leeway=SKEW_S)
+        except (JoseError, ValueError, TypeError) as e:
             raise Refused(f"the ID token does not hold: {type(e).__name__} {str(e)[:100]}") from e
-        several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
-        if claims.get("azp", None if several else self.configuration.client_id) != self.configuration.client_id:
-            raise Refused("the ID token was issued to another client")
         # A session lasts as long as its ID token, by the clock here: no leeway.
         if not 0 < claims["exp"] - time.time() < 10 * 365 * 86400:
             raise Refused("the ID token has expired, or never does")
-        return claims
+        return dict(claims)
 
     async def _key(self, algorithm: str, name: object) -> jwk.Key:
         """Raises Refused, Away."""
@@ -278,7 +298,7 @@ class Provider:
         return fitting[0] if len(fitting) == 1 else None
 
     async def _fetch_keys(self) -> None:
-        status, said = await self._ask("GET", (await self.description()).jwks_uri)
+        status, said = await self._ask((await self.description()).jwks_uri)
         given = said.get("keys")
         if status != 200 or not isinstance(given, list):
             raise Away(f"no keys: status {status}")
@@ -297,40 +317,64 @@ class Provider:
         endpoint = (await self.description()).userinfo_endpoint
         if endpoint is None or not isinstance(access_token, str):
             return {}
-        status, said = await self._ask("GET", endpoint, headers={"Authorization": f"Bearer {access_token}"})
+        status, said = await self._ask(endpoint, headers={"Authorization": f"Bearer {access_token}"})
         if status != 200:
             raise Away(f"userinfo answers {status}")
         if said.get("sub") != subject:
             raise Refused("userinfo is of another person")
         return said
 
-    async def _ask(
-        self,
-        method: Literal["GET", "POST"],
-        address: str,
-        data: dict[str, str] | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> tuple[int, dict[str, Any]]:
-        """Status and JSON of the answer; redirections are not followed. Raises Away."""
-        body = bytearray()
+    async def _ask(self, address: str, headers: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+        """Status and JSON of the answer. Raises Away."""
+        async with self._client() as client:
+            answer = await client.request("GET", address, withhold_token=True, headers=headers)
         try:
-            async with (
-                asyncio.timeout(_ANSWER_S),
-                self._at_once,
-                self._http.stream(method, address, data=data, headers=headers) as response,
-            ):
-                async for piece in response.aiter_raw():
-                    body += piece
-                    if len(body) > _ANSWER_BYTES_MAX:
-                        raise Away(f"it answers more than {_ANSWER_BYTES_MAX} bytes")
-            said = json.loads(bytes(body))
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as e:
-            raise Away(f"{type(e).__name__} of {address}") from e
+            said = answer.json()
         except (ValueError, RecursionError) as e:
-            raise Away(f"{address} answers no JSON, with status {response.status_code}") from e
+            raise Away(f"{address} answers no JSON, with status {answer.status_code}") from e
         if not isinstance(said, dict):
             raise Away(f"{address} answers no object")
-        return response.status_code, said
+        return answer.status_code, said
+
+
+class _Client(AsyncOAuth2Client):  # type: ignore[misc]
+    """Whose answers are bounded in size and time; redirections are not followed. Raises Away for HTTPError."""
+
+    def __init__(self, at_once: asyncio.Semaphore, **more: Any) -> None:
+        super().__init__(headers={"Accept": "application/json", "Accept-Encoding": "identity"}, **more)
+        self._at_once = at_once
+        self.register_client_auth_method(("client_secret_basic", _basic))
+        for kind in ("access_token_response", "refresh_token_response"):
+            self.register_compliance_hook(kind, _is_of_tokens)
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **more: Any) -> httpx2.Response:
+        body = bytearray()
+        try:
+            async with asyncio.timeout(_ANSWER_S), self._at_once:
+                answer = await super().send(request, stream=True, **more)
+                try:
+                    async for piece in answer.aiter_raw():
+                        body += piece
+                        if len(body) > _ANSWER_BYTES_MAX:
+                            raise Away(f"it answers more than {_ANSWER_BYTES_MAX} bytes")
+                finally:
+                    await answer.aclose()
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as e:
+            raise Away(f"{type(e).__name__} of {request.url}") from e
+        return httpx2.Response(answer.status_code, content=bytes(body), request=request)
+
+
+def _basic(client: ClientAuth, method: str, uri: str, headers: Any, body: Any) -> Any:
+    """HTTP basic authentication of a client (RFC 6749, 2.3.1). Authlib 1.9 does not encode the two parts."""
+    encoded = ClientAuth(quote_plus(client.client_id), quote_plus(client.client_secret))
+    return encode_client_secret_basic(encoded, method, uri, headers, body)
+
+
+def _is_of_tokens(answer: httpx2.Response) -> httpx2.Response:
+    """Another status than these is no answer about a code or token (RFC 6749, 5). Raises Away."""
+    if answer.status_code not in (200, 400):
+        raise Away(f"the token endpoint answers {answer.status_code}")
+    return answer
 
 
 def _claim(claims: dict[str, Any], name: str) -> Any:

@@ -62,11 +62,7 @@ class OpenId:
     async def address(self, attempt: Attempt) -> str:
         """Where the browser goes to sign in. Raises Away."""
         return await self.provider.authorization_address(
-            self.redirect_uri,
-            state=attempt.state,
-            nonce=attempt.nonce,
-            code_challenge=attempt.challenge,
-            code_challenge_method="S256",
+            self.redirect_uri, state=attempt.state, nonce=attempt.nonce, verifier=attempt.verifier
         )
 
     async def begin(self, attempt: Attempt, code: str, issuer: str | None, replaced: str | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
 import subprocess
 import sys
@@ -9,9 +11,13 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -24,7 +30,7 @@ from structlog.testing import capture_logs
 from api.openid import provider as asked
 from api.openid.attempts import is_own
 from api.openid.configuration import Configuration
-from api.openid.provider import Provider, Refused
+from api.openid.provider import Away, Provider, Refused
 from api.openid.sessions import OpenId
 from deploy.run import CHECKOUT, Services
 from store.database import engine
@@ -143,7 +149,6 @@ def signing(
     try:
         yield made
     finally:
-        application.portal.call(made.openid.provider.close)  # type: ignore[union-attr]
         application.app.state.openid = None  # type: ignore[attr-defined]
         monkeypatch.undo()
         settings.cache_clear()
@@ -404,7 +409,6 @@ def test_a_provider_that_is_away(signing: Setting, tmp_path: Path) -> None:
         assert int(answer.headers["retry-after"]) >= 60, "longer than the page would wait"
         assert browser.ask("DELETE", "/v1/session").status_code == 204
     finally:
-        signing.application.portal.call(own.provider.close)  # type: ignore[union-attr]
         signing.application.app.state.openid = before  # type: ignore[attr-defined]
 
 
@@ -446,16 +450,95 @@ def test_claims_of_an_id_token(signing: Setting) -> None:
     assert holds(kid=None)
     assert holds(iat=30), "a clock may be ahead by a minute"
     assert holds(aud=["rewindow", "another"], azp="rewindow")
+    assert holds(at_hash=half_hash("the access token"))
+    ed25519 = jwk.generate_key("OKP", "Ed25519", {"kid": "e"})
+    provider._keys.append((ed25519.as_dict(private=False), ed25519))  # type: ignore[arg-type]
+    assert holds("Ed25519", ed25519, "e", at_hash="of another hash function")
     assert [wrong for wrong in WRONG if holds(**wrong)] == []
     another = jwk.generate_key("RSA", 2048, {"kid": "a"})
     assert not holds(signed_with=another)
     assert not holds(kid="b")
+    assert not holds(at_hash=half_hash("another access token"))
     assert not holds("HS256", jwk.OctKey.import_key(SECRET))
     assert not holds("none", None)
 
 
 async def verify(provider: Provider, token: str) -> dict[str, Any]:
-    return await provider.verified(token, nonce="n")
+    return await provider.verified(token, nonce="n", access_token="the access token")
+
+
+def half_hash(access_token: str) -> str:
+    """OpenID Connect Core 1.0, 3.1.3.6, for an algorithm with SHA-256."""
+    return urlsafe_b64encode(sha256(access_token.encode()).digest()[:16]).decode().rstrip("=")
+
+
+TOKENS = "/token"
+
+
+@contextmanager
+def hostile_provider(status: int, headers: dict[str, str], tokens: bytes) -> Iterator[str]:
+    """Answers this at its token endpoint. Yields the issuer."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+        def say(self, status: int, headers: dict[str, str], body: bytes) -> None:
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), "Connection": "close", **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            with suppress(ConnectionError):
+                self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            places = {n: f"{issuer}{TOKENS}" for n in ("authorization_endpoint", "token_endpoint", "jwks_uri")}
+            self.say(200, {}, json.dumps({"issuer": issuer, **places}).encode())
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.say(status, headers, tokens)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        issuer = f"http://127.0.0.1:{server.server_port}"
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield issuer
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "tokens", "outcome"),
+    [
+        (400, {}, b'{"error": "invalid_grant"}', Refused), (200, {}, b'{"error": "invalid_grant"}', Refused),
+        (400, {}, b'{"error": ["invalid_grant"]}', Refused), (200, {}, b"{}", Refused),
+        (200, {}, b'{"id_token": "a.b.c"}', Refused), (200, {}, b'{"id_token": 1}', Refused),
+        (200, {}, b'{"id_token": "a.b.c", "expires_in": [1]}', Away), (400, {}, b'{"error": "invalid_client"}', Away),
+        (401, {}, b'{"error": "invalid_client"}', Away), (429, {}, b'{"error": "slow_down"}', Away),
+        (500, {}, b"{}", Away), (200, {}, b"", Away), (200, {}, b"[]", Away), (200, {}, b"[" * 100_000, Away),
+        (200, {}, b'{"id_token": "a.b.c"}' + b" " * asked._ANSWER_BYTES_MAX, Away),
+        (307, {"Location": TOKENS}, b"", Away),
+        (200, {"Content-Encoding": "gzip"}, gzip.compress(b"{}"), Away), (200, {"Content-Length": "9"}, b"{}", Away),
+    ],
+)  # fmt: skip
+def test_answers_that_are_no_tokens(
+    signing: Setting, status: int, headers: dict[str, str], tokens: bytes, outcome: type[Exception]
+) -> None:
+    """For a code, and for a refresh token."""
+
+    async def confirm(again: bool) -> None:
+        provider = Provider(signing.openid.provider.configuration.model_copy(update={"issuer": issuer}))
+        if again:
+            await provider.confirm_again("a refresh token", subject="ann")
+        else:
+            await provider.confirm("a code", verifier="v", nonce="n", redirect_uri=ORIGIN, issuer=issuer)
+
+    with hostile_provider(status, headers, tokens) as issuer:
+        for again in (False, True):
+            with pytest.raises(outcome):
+                asyncio.run(confirm(again))
 
 
 @pytest.mark.parametrize(
