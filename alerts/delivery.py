@@ -126,7 +126,9 @@ async def _posted(backend: Guarded, claim: _Claim) -> _Outcome:
         return _Outcome(None, str(e))
     except (TimeoutError, httpcore2.TimeoutException):
         return _Outcome(None, f"the receiver did not answer within {POST_S:g} s")
-    except (OSError, httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as e:
+    except httpcore2.RemoteProtocolError:  # it quotes what the receiver sent, which nobody reads
+        return _Outcome(None, "the receiver answered no HTTP")
+    except (OSError, httpcore2.NetworkError, httpcore2.UnsupportedProtocol) as e:
         return _Outcome(None, f"the receiver could not be reached: {e}"[:300])
     except Exception:
         log.exception("webhook.error", delivery=str(claim.delivery.id))

@@ -70,6 +70,11 @@ export class Refused extends Error {
   ) {
     super(message);
   }
+
+  // There is nothing under this address, or nothing can be.
+  get isOfNothing(): boolean {
+    return this.status === 404 || this.status === 422;
+  }
 }
 
 // Earlier versions kept the token there.

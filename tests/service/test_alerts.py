@@ -40,7 +40,9 @@ NAME = "hooks.example"
 
 
 class Receiver:
-    """Notes what is posted, and answers with the statuses that it is given, then with 204."""
+    """Notes what is posted, and answers with the statuses that it is given (JUNK: no HTTP), then with 204."""
+
+    JUNK = 0
 
     def __init__(self) -> None:
         self.got: Queue[tuple[dict[str, str], bytes]] = Queue()
@@ -54,7 +56,11 @@ class Receiver:
                 outer.got.put(({k.lower(): v for k, v in self.headers.items()}, body))
                 if outer.holds:
                     outer.holds.wait(READY_S)
-                self.send_response(outer.statuses.pop(0) if outer.statuses else 204)
+                status = outer.statuses.pop(0) if outer.statuses else 204
+                if status == outer.JUNK:
+                    self.wfile.write(b"<b>the receiver's own\r\n\r\n")
+                    return
+                self.send_response(status)
                 self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -282,6 +288,16 @@ def test_a_message_is_tried_again_and_given_up(client: TestClient, receiver: Rec
     receiver.next()
     assert deliveries(client, hook)[0]["state"] == "given_up", "the receiver says that it is gone"
     assert len(client.get(f"/v1/webhooks/{hook['id']}/deliveries.csv").text.splitlines()) == 3
+
+
+def test_what_a_receiver_says_is_not_shown(client: TestClient, receiver: Receiver, deliver: Step) -> None:
+    hook = webhook(client, receiver.url)
+    assert client.post(f"/v1/webhooks/{hook['id']}/test").status_code == 202
+    receiver.statuses.append(receiver.JUNK)
+    assert deliver()
+    receiver.next()
+    (waiting,) = deliveries(client, hook)
+    assert (waiting["state"], waiting["error"]) == ("waiting", "the receiver answered no HTTP")
 
 
 def test_what_ended_long_ago_is_forgotten(client: TestClient, receiver: Receiver, application: TestClient) -> None:
