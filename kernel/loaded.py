@@ -18,7 +18,7 @@ from kernel import libbpf
 from kernel.errors import KernelUnavailable, LoadFailed, NotLoaded
 from kernel.toolchain import COMPILER, Controller, build, compiler_is_missing, controllers
 from rewindow import BadOption, Choice
-from rewindow.controllers.registry import option_numbers
+from rewindow.controllers.registry import detector_numbers, option_numbers
 
 FILE_SYSTEM = Path("/sys/fs/bpf")
 PINNED = FILE_SYSTEM / "rewindow"
@@ -131,16 +131,10 @@ def numbers_for(controller: Controller, options: dict[str, str]) -> tuple[int, .
     return option_numbers(Choice(controller.name, {**options, "mode": "kernel"}))
 
 
-def _detector_numbers(controller: Controller) -> list[int]:
-    """The defaults of its detector's options, as option_numbers has a controller's."""
-    options = next((d.options for d in rewindow.detectors() if d.name == controller.detector), ())
-    numbers = [o.choices.index(o.default) if o.choices else round(float(o.default) * 65536) for o in options]
-    return [*numbers, *[0] * (_OPTIONS - len(numbers))]
-
-
 def load(controller: Controller, options: dict[str, str], connections: int = CONNECTIONS) -> None:
     """Builds and registers it: from now on sockets may choose its kernel name."""
     numbers = numbers_for(controller, options)
+    detects = detector_numbers(Choice(controller.detector)) if controller.detector else (0,) * _OPTIONS
     check()
     with _locked():
         folder = PINNED / controller.kernel_name
@@ -149,7 +143,7 @@ def load(controller: Controller, options: dict[str, str], connections: int = CON
         with libbpf.Object(build(controller)) as opened:
             for name in ("connections", "unused", "places"):
                 opened.entries(name, connections)
-            opened.content(_SETTINGS, _SETTINGS_FORM.pack(*numbers, *_detector_numbers(controller), ns_per_tick()))
+            opened.content(_SETTINGS, _SETTINGS_FORM.pack(*numbers, *detects, ns_per_tick()))
             opened.load()
             for place in range(connections):
                 opened.map("unused").write(None, place.to_bytes(4, sys.byteorder))

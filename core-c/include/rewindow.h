@@ -526,7 +526,8 @@ const char *rw_bottleneck_state_name(uint32_t state);
 
 /* values: choices split by '|'; or the range of a number in words, whose bounds, inclusive, are low_q16 and high_q16. */
 typedef struct rw_option_info {
-	const char *name, *default_value, *values, *reason;
+	const char *name, *values, *reason;
+	char default_value[24];
 	uint8_t is_number;
 	int64_t low_q16, high_q16;
 } rw_option_info;
@@ -554,6 +555,8 @@ rw_status rw_algorithm_values(const rw_choice *choice, int64_t values[16], rw_er
 uint32_t rw_detector_count(void);
 void rw_detector_describe(uint32_t index, rw_algorithm_info *info);
 void rw_detector_option(uint32_t index, uint32_t option, rw_option_info *info);
+/* As rw_algorithm_values has them of a controller. */
+rw_status rw_detector_values(const rw_choice *choice, int64_t values[16], rw_error *error);
 
 /* One connection's controller, driven by hand. */
 typedef struct rw_controller rw_controller;

@@ -195,10 +195,13 @@ struct rw_version_paces {
 
 enum rw_option_kind { RW_OPTION_CHOICE = 0, RW_OPTION_Q16 = 1 };
 
+/* A fraction as Q16, rounded, for the tables of options. Of numbers above 0. */
+#define RW_Q16(numerator, denominator) ((((int64_t)(numerator) << 17) / (denominator) + 1) >> 1)
+
 struct rw_option {
 	const char *name;
 	const char *values; /* choices split by '|', or the range in words for a number */
-	const char *default_value;
+	int64_t default_value; /* a choice's place among the values, from 0 on; a number as Q16 */
 	const char *reason;
 	uint8_t kind;
 	int64_t low_q16, high_q16; /* bounds of a number, inclusive */

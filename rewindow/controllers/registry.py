@@ -120,7 +120,16 @@ def option_numbers(choice: Choice) -> tuple[int, ...]:
 
     BadOption for a value that is out of range, and for the replay's own options (gate, losses, detector).
     """
+    return _numbers(lib.rw_algorithm_values, choice)
+
+
+def detector_numbers(choice: Choice) -> tuple[int, ...]:
+    """The same of a detector."""
+    return _numbers(lib.rw_detector_values, choice)
+
+
+def _numbers(values_of: Any, choice: Choice) -> tuple[int, ...]:
     values, error = ffi.new("int64_t[16]"), ffi.new("rw_error *")
     array, _keep = choices_for([choice])
-    check(lib.rw_algorithm_values(array, values, error), error)
+    check(values_of(array, values, error), error)
     return tuple(values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import rewindow
-from rewindow import Controller
+from kernel.loaded import REPLAYS_OPTIONS
+from rewindow import Algorithm, Controller
+from rewindow.controllers.registry import detector_numbers, option_numbers
+from rewindow.core import Choice
 from tests.driving import (
     ALGORITHMS,
     KINDS,
@@ -376,3 +380,21 @@ def test_every_option_is_described(name: str) -> None:
         if "|" in option.values:
             for value in option.values.split("|"):
                 rewindow.Controller(name, **{option.name: value})
+
+
+@pytest.mark.parametrize(
+    ("described", "numbers"),
+    [
+        *((a, option_numbers) for a in rewindow.algorithms()),
+        *((d, detector_numbers) for d in rewindow.detectors()),
+    ],
+    ids=lambda v: getattr(v, "name", ""),
+)  # fmt: skip
+def test_a_default_reads_as_the_number_that_it_is(
+    described: Algorithm, numbers: Callable[[Choice], tuple[int, ...]]
+) -> None:
+    """Defaults are numbers in the core's tables; the text is made from them."""
+    defaults = numbers(Choice(described.name))
+    for option in described.options:
+        if option.name not in REPLAYS_OPTIONS:
+            assert numbers(Choice(described.name, {option.name: option.default})) == defaults, option

@@ -14,14 +14,14 @@ enum { DELAY_FRACTION, MEMORY_S, COUNT_ECE };
 enum { PARTS = 10 }; /* of the memory; the oldest part is dropped at once */
 
 static const struct rw_option dwc_options[] = {
-    {"delay_fraction", "0 to 1", "0.3",
+    {"delay_fraction", "0 to 1", RW_Q16(3, 10),
      "a delay in this upper part of its range counts as congestion; the ns-3 port's, "
      "attributed to the paper",
      RW_OPTION_Q16, 0, 1 << 16},
-    {"memory_s", "0.1 to 3600", "5", "how long the range of delays remembers; the ns-3 port's", RW_OPTION_Q16, 6554,
+    {"memory_s", "0.1 to 3600", 5 << 16, "how long the range of delays remembers; the ns-3 port's", RW_OPTION_Q16, 6554,
      3600 << 16},
-    {"count_ece", "off|on", "off", "on: an ECE counts as a loss; off, as described: DWC knows no ECN", RW_OPTION_CHOICE,
-     0, 0},
+    {"count_ece", "off|on", 0, "on: an ECE counts as a loss; off, as described: DWC knows no ECN", RW_OPTION_CHOICE, 0,
+     0},
     {0}};
 
 enum { RTT_MIN, RTT_MAX, THRESHOLD };

@@ -16,7 +16,7 @@
 enum { TRIGGER_LOSS };
 
 static const struct rw_option detector_options[] = {
-    {"trigger_loss", "off|on", "off",
+    {"trigger_loss", "off|on", 0,
      "on: a loss begins a judgement as an ECE does, for paths without ECN; off, as in print: "
      "losses only confirm",
      RW_OPTION_CHOICE, 0, 0},

@@ -16,8 +16,7 @@
 enum { ACA_MD = COUPLED_OPTIONS, ACA_SAFE, SAME_LOSS_RATIO, ACA_PERIOD, P_EST };
 /* TCCC's own table, and TCCC+'s. */
 #define TCCC_OPTIONS                                                                                                   \
-	COUPLED_SLOW_START_OPTIONS("1",                                                                                \
-				   "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),     \
+	COUPLED_SLOW_START_OPTIONS(1, "TCCC Algorithm 1, line 20: the step of one ACK is at most one segment (C-2)"),  \
 	    AGGRESSIVE_AVOIDANCE_OPTIONS
 
 enum { ACA_MD_AUTO, ACA_MD_EQ8, ACA_MD_HALF };
@@ -31,14 +30,14 @@ _Static_assert(WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 #define AGGRESSIVE_AVOIDANCE_OPTIONS                                                                                   \
 	{"aca_md",                                                                                                     \
 	 "auto|eq8|half",                                                                                              \
-	 "auto",                                                                                                       \
+	 0,                                                                                                            \
 	 "which decrease: auto asks whether the loss rates are the same",                                              \
 	 RW_OPTION_CHOICE,                                                                                             \
 	 0,                                                                                                            \
 	 0},                                                                                                           \
 	    {"aca_safe",                                                                                               \
 	     "off|on",                                                                                                 \
-	     "off",                                                                                                    \
+	     0,                                                                                                        \
 	     "on: step <= 1/w and decrease >= w/2, against the long-RTT hazard; off reproduces "                       \
 	     "the paper",                                                                                              \
 	     RW_OPTION_CHOICE,                                                                                         \
@@ -46,7 +45,7 @@ _Static_assert(WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 	     0},                                                                                                       \
 	    {"same_loss_ratio",                                                                                        \
 	     "1 to 1024",                                                                                              \
-	     "4",                                                                                                      \
+	     4 << 16,                                                                                                  \
 	     "peaks within a factor of two; near 1 the branch would almost never be "                                  \
 	     "taken",                                                                                                  \
 	     RW_OPTION_Q16,                                                                                            \
@@ -54,7 +53,7 @@ _Static_assert(WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 	     1024 << 16},                                                                                              \
 	    {"aca_period",                                                                                             \
 	     "ack|rtt",                                                                                                \
-	     "ack",                                                                                                    \
+	     0,                                                                                                        \
 	     "how often the step is worked out: on every ACK, or once in the smallest RTT, as "                        \
 	     "the paper's update interval, for which it gives no value (T-20)",                                        \
 	     RW_OPTION_CHOICE,                                                                                         \
@@ -62,7 +61,7 @@ _Static_assert(WORD_ACA_NS < RW_CONNECTION_WORDS, "the state fits");
 	     0},                                                                                                       \
 	    {"p_est",                                                                                                  \
 	     "flight|interval",                                                                                        \
-	     "flight",                                                                                                 \
+	     0,                                                                                                        \
 	     "a loss rate: flight, 2/m^2 of the largest flight (T-3); interval, losses "                               \
 	     "over packets of the last eight loss intervals, the same where all 95 % Poisson intervals overlap",       \
 	     RW_OPTION_CHOICE,                                                                                         \

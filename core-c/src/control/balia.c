@@ -20,7 +20,7 @@ enum { PATH_AI, PATH_MD, PATH_STALE, PATH_ALPHA_Q32 };
 enum { SSTHRESH = COMMON_OPTIONS };
 
 static const struct rw_option balia_options[] = {
-    RW_OPTION_MODE_MODULE, RW_OPTION_FLOOR("1", "the Linux module's floor; 2 is RFC 5681's"), RW_OPTION_SSTHRESH, {0}};
+    RW_OPTION_MODE_MODULE, RW_OPTION_FLOOR(1, "the Linux module's floor; 2 is RFC 5681's"), RW_OPTION_SSTHRESH, {0}};
 
 static const struct rw_word_name balia_words[] = {
     {"alpha", 1, PATH_ALPHA_Q32, 32, 0}, {"ai_acks", 1, PATH_AI, 0, 0}, {"md", 1, PATH_MD, 0, 0}, {0}};

@@ -104,10 +104,10 @@ _Static_assert(sizeof(struct bbr) <= sizeof(((struct rw_path *)0)->word), "the s
 #define HALF(field) (__builtin_offsetof(struct bbr, field) / sizeof(uint32_t))
 
 static const struct rw_option bbr_options[] = {
-    {"mode", "kernel|paper", "kernel",
+    {"mode", "kernel|paper", RW_MODE_KERNEL,
      "kernel: with what Linux was measured to do beside the draft; paper: the draft alone", RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_FLOOR_LINUX,
-    {"first_phase", "0|2|3|4|5|6|7", "2",
+    {"first_phase", "0|2|3|4|5|6|7", 1,
      "of the cycle in ProbeBW, where a sender begins at random (4.3.4.2); a replay follows the recorded sender's",
      RW_OPTION_CHOICE, 0, 0},
     {0}};

@@ -117,12 +117,12 @@ _Static_assert(sizeof(struct bbr3) <= sizeof(((struct rw_path *)0)->word), "the 
 #define VOLUME(n) (HALF(extra_acked) + 1 + (n))
 
 static const struct rw_option bbr3_options[] = {
-    {"mode", "kernel|paper", "kernel",
+    {"mode", "kernel|paper", RW_MODE_KERNEL,
      "the controller is the draft's in both; of the machinery around it, kernel: after a timeout the window is what is in flight and "
      "one segment, as the draft has it (5.6.4.4); paper: one segment",
      RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_FLOOR_LINUX,
-    {"seed", "0 to 65535", "0",
+    {"seed", "0 to 65535", 0,
      "of the random waits before bandwidth is probed (5.3.3.8); 0: always the longest, 3 s or 63 rounds", RW_OPTION_Q16,
      0, 65535ll << 16},
     {0}};

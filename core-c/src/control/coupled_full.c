@@ -13,7 +13,7 @@ enum { SSTHRESH = COMMON_OPTIONS };
 
 static const struct rw_option full_options[] = {
     RW_OPTION_MODE_PAPER,
-    RW_OPTION_FLOOR("2", "w - W/2 is often not positive; Linux floor, 1 is used by htsim"),
+    RW_OPTION_FLOOR(2, "w - W/2 is often not positive; Linux floor, 1 is used by htsim"),
     RW_OPTION_SSTHRESH,
     {0}};
 static const struct rw_word_name full_words[] = {{0}};

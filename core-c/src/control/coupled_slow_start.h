@@ -39,37 +39,37 @@ enum { PATH_RTT_NS, PATH_LEFT = RW_PATH_WORDS - 2 };
  */
 enum { LEFT_NOTHING, LEFT_ALONE, LEFT_BEFORE_EXIT, LEFT_APART };
 
-#define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                                 \
-	RW_OPTION_MODE_PAPER,                                                                                           \
-	    RW_OPTION_FLOOR("2", "a floor is mandatory: the printed decrease reaches zero and below"),                  \
-	    {"alpha0",      "above 1 to 4", "1.5",  "as printed; 2 is the parity with a TCP that counts bytes (C-11)",  \
-	     RW_OPTION_Q16, (1 << 16) + 1,  4 << 16},                                                                   \
-	    {"L", "0.125 to 1024 segments", l_default, l_reason, RW_OPTION_Q16, 1 << 13, 1024 << 16},                   \
-	    {"L_scale", "off|on", "off", "on: L ceil(acked/2), neutral to stretch ACKs (C-2)", RW_OPTION_CHOICE, 0, 0}, \
-	    {"alpha_form",                                                                                              \
-	     "exponent|product",                                                                                        \
-	     "exponent",                                                                                                \
-	     "growth alpha each min RTT needs the exponent; product is TCCC's "                                         \
-	     "printed line 18, for comparison (C-1)",                                                                   \
-	     RW_OPTION_CHOICE,                                                                                          \
-	     0,                                                                                                         \
-	     0},                                                                                                        \
-	    {"join_weighted",  "off|on", "off", "on: windows at a join weighted by min R/R_k (C-9)",                    \
-	     RW_OPTION_CHOICE, 0,        0},                                                                            \
-	    {"con_ssthresh",                                                                                            \
-	     "0 to 1048576 segments",                                                                                   \
-	     "0",                                                                                                       \
-	     "0: what the option ssthresh estimates (C-6)",                                                             \
-	     RW_OPTION_Q16,                                                                                             \
-	     0,                                                                                                         \
-	     (int64_t)1 << 36},                                                                                         \
-	    {"ssthresh",                                                                                                \
-	     "static|hoe|hystart|hystart++",                                                                            \
-	     "static",                                                                                                  \
-	     "static: 65535 bytes, the setting of both papers, with which each subflow begins, too (C-15); else the "   \
-	     "estimate of the path of the smallest RTT, or the largest there is, once there is one (TCCC IV.C)",        \
-	     RW_OPTION_CHOICE,                                                                                          \
-	     0,                                                                                                         \
+#define COUPLED_SLOW_START_OPTIONS(l_default, l_reason)                                                                  \
+	RW_OPTION_MODE_PAPER, RW_OPTION_FLOOR(2, "a floor is mandatory: the printed decrease reaches zero and below"),   \
+	    {"alpha0",      "above 1 to 4",                                                                              \
+	     RW_Q16(3, 2),  "as printed; 2 is the parity with a TCP that counts bytes (C-11)",                           \
+	     RW_OPTION_Q16, (1 << 16) + 1,                                                                               \
+	     4 << 16},                                                                                                   \
+	    {"L", "0.125 to 1024 segments", (l_default) << 16, l_reason, RW_OPTION_Q16, 1 << 13, 1024 << 16},            \
+	    {"L_scale", "off|on", 0, "on: L ceil(acked/2), neutral to stretch ACKs (C-2)", RW_OPTION_CHOICE, 0, 0},      \
+	    {"alpha_form",                                                                                               \
+	     "exponent|product",                                                                                         \
+	     0,                                                                                                          \
+	     "growth alpha each min RTT needs the exponent; product is TCCC's "                                          \
+	     "printed line 18, for comparison (C-1)",                                                                    \
+	     RW_OPTION_CHOICE,                                                                                           \
+	     0,                                                                                                          \
+	     0},                                                                                                         \
+	    {"join_weighted", "off|on", 0, "on: windows at a join weighted by min R/R_k (C-9)", RW_OPTION_CHOICE, 0, 0}, \
+	    {"con_ssthresh",                                                                                             \
+	     "0 to 1048576 segments",                                                                                    \
+	     0,                                                                                                          \
+	     "0: what the option ssthresh estimates (C-6)",                                                              \
+	     RW_OPTION_Q16,                                                                                              \
+	     0,                                                                                                          \
+	     (int64_t)1 << 36},                                                                                          \
+	    {"ssthresh",                                                                                                 \
+	     "static|hoe|hystart|hystart++",                                                                             \
+	     0,                                                                                                          \
+	     "static: 65535 bytes, the setting of both papers, with which each subflow begins, too (C-15); else the "    \
+	     "estimate of the path of the smallest RTT, or the largest there is, once there is one (TCCC IV.C)",         \
+	     RW_OPTION_CHOICE,                                                                                           \
+	     0,                                                                                                          \
 	     0}
 
 #define COUPLED_SLOW_START_WORDS                                                                                       \

@@ -10,7 +10,7 @@
 #include "lia.h"
 
 static const struct rw_option css_options[] = {
-    COUPLED_SLOW_START_OPTIONS("2", "CSS Algorithm 3: the step of one ACK is at most two segments (C-2)"), {0}};
+    COUPLED_SLOW_START_OPTIONS(2, "CSS Algorithm 3: the step of one ACK is at most two segments (C-2)"), {0}};
 
 static const struct rw_word_name css_words[] = {COUPLED_SLOW_START_WORDS, {0}};
 

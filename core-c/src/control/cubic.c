@@ -19,14 +19,14 @@ enum { HYSTART = COMMON_OPTIONS, HZ };
 enum { HZ_250, HZ_1000, HZ_100 };
 
 static const struct rw_option cubic_options[] = {
-    {"mode", "kernel|paper", "kernel",
+    {"mode", "kernel|paper", RW_MODE_KERNEL,
      "kernel: Linux's integers, PRR and growth gate; paper: RFC 9438 with fractions, and "
      "ssthresh is reached at once",
      RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_FLOOR_LINUX,
-    {"hystart", "on|off", "on", "Linux default: leaves slow start on a long ACK train or a growing delay",
+    {"hystart", "on|off", 0, "Linux default: leaves slow start on a long ACK train or a growing delay",
      RW_OPTION_CHOICE, 0, 0},
-    {"hz", "250|1000|100", "250",
+    {"hz", "250|1000|100", 0,
      "ticks of the kernel's clock a second, 250 with Debian and most others: the growth rate "
      "is computed once a tick; of no use to mode=paper",
      RW_OPTION_CHOICE, 0, 0},

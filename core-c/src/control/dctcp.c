@@ -25,7 +25,7 @@ enum {
 
 static const struct rw_option dctcp_options[] = {RW_OPTION_MODE_INTEGER,
 						 RW_OPTION_FLOOR_LINUX,
-						 {"g", "0 to 1", "0.0625",
+						 {"g", "0 to 1", RW_Q16(1, 16),
 						  "RFC 8257, 4.2: the weight of the newest window of data, 1/16",
 						  RW_OPTION_Q16, 0, 1 << 16},
 						 {0}};

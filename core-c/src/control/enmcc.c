@@ -14,8 +14,8 @@ enum { PATH_MTH_Q32, PATH_MTH_CLAMPED_Q32 };
 
 static const struct rw_option enmcc_options[] = {
     RW_OPTION_MODE_PAPER,
-    RW_OPTION_FLOOR("2", "m_th = 2 leaves nothing of the window: n >= 2 alike subflows go to the floor"),
-    {"mth_cap", "1 to 2", "2", "Algorithm 1 clamps m_th to 2; 1.5 spares a subflow that is larger than the others",
+    RW_OPTION_FLOOR(2, "m_th = 2 leaves nothing of the window: n >= 2 alike subflows go to the floor"),
+    {"mth_cap", "1 to 2", 2 << 16, "Algorithm 1 clamps m_th to 2; 1.5 spares a subflow that is larger than the others",
      RW_OPTION_Q16, 1 << 16, 2 << 16},
     RW_OPTION_SSTHRESH,
     {0}};

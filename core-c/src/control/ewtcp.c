@@ -17,8 +17,8 @@ enum { WORD_A_Q32 };
 static const struct rw_option ewtcp_options[] = {
     RW_OPTION_MODE_PAPER,
     RW_OPTION_FLOOR_LINUX,
-    {"ewtcp_a", "inv_n2|inv_sqrt", "inv_n2",
-     "inv_n2 = 1/n^2: n subflows share as one TCP; inv_sqrt = 1/sqrt(n): as printed", RW_OPTION_CHOICE, 0, 0},
+    {"ewtcp_a", "inv_n2|inv_sqrt", 0, "inv_n2 = 1/n^2: n subflows share as one TCP; inv_sqrt = 1/sqrt(n): as printed",
+     RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_SSTHRESH,
     {0}};
 

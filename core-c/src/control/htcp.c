@@ -40,10 +40,10 @@ _Static_assert(PATH_PRIOR_RATE_Q40 < RW_PATH_WORDS, "the state fits");
 static const struct rw_option htcp_options[] = {
     RW_OPTION_MODE_SENDER,
     RW_OPTION_FLOOR_LINUX,
-    {"delta_l", "0 to 3600", "1", "seconds after a loss for which it is NewReno; the draft's", RW_OPTION_Q16, 0,
+    {"delta_l", "0 to 3600", 1 << 16, "seconds after a loss for which it is NewReno; the draft's", RW_OPTION_Q16, 0,
      3600 << 16},
-    {"backoff", "adaptive|half", "adaptive",
-     "adaptive: beta follows RTTmin/RTTmax, as the draft has it; half: beta is 0.5", RW_OPTION_CHOICE, 0, 0},
+    {"backoff", "adaptive|half", 0, "adaptive: beta follows RTTmin/RTTmax, as the draft has it; half: beta is 0.5",
+     RW_OPTION_CHOICE, 0, 0},
     {0}};
 
 static const struct rw_word_name htcp_words[] = {{"beta", 1, PATH_BETA_Q32, 32, 0},

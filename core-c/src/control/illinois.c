@@ -44,9 +44,9 @@ _Static_assert(PATH_PRIOR_BETA_Q32 < RW_PATH_WORDS, "the state fits");
 static const struct rw_option illinois_options[] = {
     RW_OPTION_MODE_SENDER,
     RW_OPTION_FLOOR_LINUX,
-    {"theta", "0 to 1024", "5", "the paper's: rounds of little delay before alpha is its largest again", RW_OPTION_Q16,
-     0, 1024 << 16},
-    {"w_thresh", "1 to 1024 segments", "15", "the paper's: below this window it is NewReno", RW_OPTION_Q16, 1 << 16,
+    {"theta", "0 to 1024", 5 << 16, "the paper's: rounds of little delay before alpha is its largest again",
+     RW_OPTION_Q16, 0, 1024 << 16},
+    {"w_thresh", "1 to 1024 segments", 15 << 16, "the paper's: below this window it is NewReno", RW_OPTION_Q16, 1 << 16,
      1024 << 16},
     {0}};
 

@@ -15,7 +15,7 @@ enum { INNER_OLIA, INNER_LIA };
 static const struct rw_option sbd_options[] = {
     RW_OPTION_MODE_PAPER,
     RW_OPTION_FLOOR_LINUX,
-    {"inner", "olia|lia", "olia", "what couples a group: the authors' choice, or RFC 6356", RW_OPTION_CHOICE, 0, 0},
+    {"inner", "olia|lia", 0, "what couples a group: the authors' choice, or RFC 6356", RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_OLIA_BEST,
     RW_OPTION_SSTHRESH,
     {0}};

@@ -16,7 +16,7 @@ enum { SSTHRESH = COMMON_OPTIONS };
 
 static const struct rw_option newreno_options[] = {RW_OPTION_MODE_INTEGER,
 						   RW_OPTION_FLOOR_LINUX,
-						   {"ssthresh", "none|static|hoe|hystart|hystart++", "none",
+						   {"ssthresh", "none|static|hoe|hystart|hystart++", 0,
 						    "what ends the first slow start beside a loss: nothing, as Linux's "
 						    "reno; 65535 bytes; or an estimate",
 						    RW_OPTION_CHOICE, 0, 0},

@@ -22,7 +22,7 @@ enum { OLIA_BETWEEN_LOSSES, OLIA_SINCE_LOSS, OLIA_ALPHA_Q32, OLIA_PATH_WORDS };
 #define RW_OPTION_OLIA_BEST                                                                                            \
 	{"best",                                                                                                       \
 	 "kernel|draft",                                                                                               \
-	 "kernel",                                                                                                     \
+	 0,                                                                                                            \
 	 "which paths are best: kernel, most l/R^2, as the rate of TCP is sqrt(l)/R; "                                 \
 	 "draft-khalili prints l^2/R",                                                                                 \
 	 RW_OPTION_CHOICE,                                                                                             \

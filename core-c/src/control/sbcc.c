@@ -20,12 +20,12 @@ enum { GAIN_BITS = 3 };
 static const struct rw_option sbcc_options[] = {
     RW_OPTION_MODE_PAPER,
     RW_OPTION_FLOOR_LINUX,
-    {"sbcc_beta_floor", "0 to 1", "0",
+    {"sbcc_beta_floor", "0 to 1", 0,
      "0: as printed, growth dies away without marks; 0.125 is advised where it is deployed (S-9)", RW_OPTION_Q16, 0,
      1 << 16},
-    {"sbcc_loss", "literal|full", "literal",
-     "a lost packet: literal, w beta/2 as for a mark (S-12); full, w/2 (RFC 8257)", RW_OPTION_CHOICE, 0, 0},
-    {"beta_inside_max", "off|on", "off",
+    {"sbcc_loss", "literal|full", 0, "a lost packet: literal, w beta/2 as for a mark (S-12); full, w/2 (RFC 8257)",
+     RW_OPTION_CHOICE, 0, 0},
+    {"beta_inside_max", "off|on", 0,
      "off: eq. 5 as printed, a subflow's own beta outside of the maximum; on: each beta "
      "within it, as one factor for the whole set has it (S-10)",
      RW_OPTION_CHOICE, 0, 0},

@@ -15,7 +15,7 @@ enum { LWND = COMMON_OPTIONS };
 
 static const struct rw_option scalable_options[] = {RW_OPTION_MODE_SENDER,
 						    RW_OPTION_FLOOR_LINUX,
-						    {"lwnd", "1 to 1024 segments", "16",
+						    {"lwnd", "1 to 1024 segments", 16 << 16,
 						     "Kelly 2003: up to this window it is NewReno", RW_OPTION_Q16,
 						     1 << 16, 1024 << 16},
 						    {0}};

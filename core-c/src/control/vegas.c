@@ -26,10 +26,10 @@ enum {
 static const struct rw_option vegas_options[] = {
     RW_OPTION_MODE_SENDER,
     RW_OPTION_FLOOR_LINUX,
-    {"alpha", "0 to 1024 segments", "2", "grows below; the paper has 1 and 3, and 2 and 4", RW_OPTION_Q16, 0,
+    {"alpha", "0 to 1024 segments", 2 << 16, "grows below; the paper has 1 and 3, and 2 and 4", RW_OPTION_Q16, 0,
      1024 << 16},
-    {"beta", "0 to 1024 segments", "4", "shrinks above; goes with alpha", RW_OPTION_Q16, 0, 1024 << 16},
-    {"gamma", "0 to 1024 segments", "1", "the paper's: above it slow start ends", RW_OPTION_Q16, 0, 1024 << 16},
+    {"beta", "0 to 1024 segments", 4 << 16, "shrinks above; goes with alpha", RW_OPTION_Q16, 0, 1024 << 16},
+    {"gamma", "0 to 1024 segments", 1 << 16, "the paper's: above it slow start ends", RW_OPTION_Q16, 0, 1024 << 16},
     {0}};
 
 static const struct rw_word_name vegas_words[] = {

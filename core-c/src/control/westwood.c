@@ -24,7 +24,7 @@ enum {
 
 static const struct rw_option westwood_options[] = {RW_OPTION_MODE_INTEGER,
 						    RW_OPTION_FLOOR_LINUX,
-						    {"filter", "0 to 1", "0.9",
+						    {"filter", "0 to 1", RW_Q16(9, 10),
 						     "Grieco and Mascolo 2004: the weight of the estimate so far",
 						     RW_OPTION_Q16, 0, 1 << 16},
 						    {0}};

@@ -30,15 +30,16 @@ enum {
 _Static_assert(PATH_RENO_UNTIL < RW_PATH_WORDS, "the state fits");
 
 static const struct rw_option wvegas_options[] = {
-    {"mode", "kernel|paper", "kernel",
+    {"mode", "kernel|paper", RW_MODE_KERNEL,
      "kernel: PRR and Linux's own growth gate; paper: ssthresh is reached at once, growth "
      "while the recorded sender was not limited by application or receiver; the integers are the module's in both",
      RW_OPTION_CHOICE, 0, 0},
     RW_OPTION_FLOOR_LINUX,
-    {"initial_alpha", "1 to 1024 segments", "2", "the module's; also the least", RW_OPTION_Q16, 1 << 16, 1024 << 16},
-    {"total_alpha", "1 to 1024 segments", "10", "the module's: queued by all subflows together", RW_OPTION_Q16, 1 << 16,
+    {"initial_alpha", "1 to 1024 segments", 2 << 16, "the module's; also the least", RW_OPTION_Q16, 1 << 16,
      1024 << 16},
-    {"gamma", "0 to 1024 segments", "1", "the module's: queued when slow start ends", RW_OPTION_Q16, 0, 1024 << 16},
+    {"total_alpha", "1 to 1024 segments", 10 << 16, "the module's: queued by all subflows together", RW_OPTION_Q16,
+     1 << 16, 1024 << 16},
+    {"gamma", "0 to 1024 segments", 1 << 16, "the module's: queued when slow start ends", RW_OPTION_Q16, 0, 1024 << 16},
     {0}};
 
 static const struct rw_word_name wvegas_words[] = {

@@ -15,7 +15,7 @@ enum { FORWARD_HORIZON };
 #define RW_FORWARD_OPTIONS                                                                                                 \
 	{"horizon",                                                                                                        \
 	 "half_rtt|difference",                                                                                            \
-	 "half_rtt",                                                                                                       \
+	 0,                                                                                                                \
 	 "half_rtt: R_j/2, as printed; difference: (R_j - R_r)/2, since what r sends in the last R_r/2 arrives after j's", \
 	 RW_OPTION_CHOICE,                                                                                                 \
 	 0,                                                                                                                \

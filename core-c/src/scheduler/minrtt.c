@@ -14,10 +14,10 @@ enum { REINJECT, PENALIZE };
 enum { SLOWER = 4, SMALL_WINDOW = 4 };
 
 static const struct rw_option minrtt_options[] = {
-    {"reinject", "on|off", "on",
-     "the kernel's: a segment that fills the receive window is sent again on a faster subflow", RW_OPTION_CHOICE, 0, 0},
-    {"penalize", "on|off", "on", "the kernel's: slow subflows that fill the receive window are halved",
+    {"reinject", "on|off", 0, "the kernel's: a segment that fills the receive window is sent again on a faster subflow",
      RW_OPTION_CHOICE, 0, 0},
+    {"penalize", "on|off", 0, "the kernel's: slow subflows that fill the receive window are halved", RW_OPTION_CHOICE,
+     0, 0},
     {0}};
 
 /* carried: a bit for each subflow that carried the segment before. */

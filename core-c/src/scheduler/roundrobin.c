@@ -6,7 +6,7 @@
 
 enum { QUANTUM };
 
-static const struct rw_option roundrobin_options[] = {{"quantum", "1 to 1024 segments", "1",
+static const struct rw_option roundrobin_options[] = {{"quantum", "1 to 1024 segments", 1 << 16,
 						       "segments of one turn; 1 alternates with every segment",
 						       RW_OPTION_Q16, 1 << 16, 1024 << 16},
 						      {0}};

@@ -1,5 +1,7 @@
 /* Algorithms and their options by name. */
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,15 +27,15 @@ rw_status rw_unknown_control(const char *name, rw_error *error)
 
 /* Options of the shadow. They follow the controller's own options. */
 static const struct rw_option shadow_options[] = {
-    {"gate", "auto|own|observed", "auto",
+    {"gate", "auto|own|observed", 0,
      "when a window may grow. own: when this window limited the flight; observed: when neither application nor receiver "
      "limited the recorded sender; auto: own with mode=kernel, observed with mode=paper",
      RW_OPTION_CHOICE, 0, 0},
-    {"losses", "recorded|reached", "recorded",
+    {"losses", "recorded|reached", 0,
      "which recorded losses and marks reduce the window. recorded: all; reached: those at a flight that this window "
      "reached, too",
      RW_OPTION_CHOICE, 0, 0},
-    {"detector", "none|sbcc|dwc|sbd", NULL,
+    {"detector", "none|sbcc|dwc|sbd", 0,
      "the detector that finds which subflows share a bottleneck; none: there are no sets", RW_OPTION_CHOICE, 0, 0},
     {0}};
 enum { SHADOW_GATE, SHADOW_LOSSES, SHADOW_DETECTOR, SHADOW_OPTIONS };
@@ -154,22 +156,19 @@ static rw_status set_option(const struct rw_control *control, const char *name, 
 	return status;
 }
 
-/* Sets the defaults of a table; each default is one of the option's values. */
-static rw_status read_defaults(const char *owner, const struct rw_option *table, int64_t *option, rw_error *error)
+static void set_defaults(const struct rw_option *table, int64_t *option)
 {
-	rw_status status = RW_OK;
-	for (int i = 0; table[i].name && status == RW_OK; i++)
-		status = rw_option_read(owner, &table[i], table[i].default_value, &option[i], error);
-	return status;
+	for (int i = 0; table[i].name; i++)
+		option[i] = table[i].default_value;
 }
 
 rw_status rw_control_options(const struct rw_choice *choice, const struct rw_control *control,
 			     struct rw_settings *settings, rw_error *error)
 {
 	memset(settings, 0, sizeof *settings); /* the shadow's defaults are their first values */
-	/* `mode` is a list in the order of enum rw_mode. */
-	rw_status status = read_defaults(control->name, control->options, settings->option, error);
-	if (status == RW_OK && control->detector)
+	set_defaults(control->options, settings->option);
+	rw_status status = RW_OK;
+	if (control->detector)
 		status = set_option(control, "detector", strlen("detector"), control->detector, settings, error);
 	for (uint32_t k = 0; k < choice->option_count && status == RW_OK; k++) {
 		const char *text = choice->options[k], *value = value_in(control->name, text, error);
@@ -193,7 +192,8 @@ static rw_status read_options(const char *owner, const struct rw_option *table, 
 			      int64_t *option, rw_error *error)
 {
 	memset(option, 0, RW_MAX_OPTIONS * sizeof *option);
-	rw_status status = read_defaults(owner, table, option, error);
+	set_defaults(table, option);
+	rw_status status = RW_OK;
 	for (uint32_t k = 0; k < choice->option_count && status == RW_OK; k++) {
 		const char *text = choice->options[k], *value = value_in(owner, text, error);
 		if (!value)
@@ -246,6 +246,13 @@ rw_status rw_algorithm_values(const rw_choice *choice, int64_t values[16], rw_er
 	if (!control)
 		return rw_unknown_control(choice->name, error);
 	return read_options(control->name, control->options, choice, values, error);
+}
+
+rw_status rw_detector_values(const rw_choice *choice, int64_t values[16], rw_error *error)
+{
+	uint32_t which;
+	memset(error, 0, sizeof *error);
+	return rw_detector_options(choice, &which, values, error);
 }
 
 /* The contract's callbacks, in its order. */
@@ -330,10 +337,39 @@ void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info)
 	info->options += shadow_option_count(c);
 }
 
+/* Writes a number with as few decimal places as read_q16 needs to read the same one: five are finer than its steps. */
+static void write_q16(int64_t value, char *text, size_t bytes)
+{
+	uint64_t size = value < 0 ? (uint64_t)-value : (uint64_t)value, part = size & 0xffff, digits = 0, scale = 1;
+	int places = 0;
+	for (; places < 5; places++, scale *= 10) {
+		digits = (part * scale + 32768) >> 16;
+		if ((digits * 65536 + scale / 2) / scale == part)
+			break;
+	}
+	digits = (part * scale + 32768) >> 16;
+	int n = snprintf(text, bytes, "%s%" PRIu64, value < 0 ? "-" : "", size >> 16);
+	if (places && n > 0 && (size_t)n < bytes)
+		snprintf(text + n, bytes - (size_t)n, ".%0*" PRIu64, places, digits);
+}
+
 rw_option_info rw_option_describe(const struct rw_option *o)
 {
-	uint8_t is_number = o->kind != RW_OPTION_CHOICE;
-	return (rw_option_info){o->name, o->default_value, o->values, o->reason, is_number, o->low_q16, o->high_q16};
+	rw_option_info info = {.name = o->name,
+			       .values = o->values,
+			       .reason = o->reason,
+			       .is_number = o->kind != RW_OPTION_CHOICE,
+			       .low_q16 = o->low_q16,
+			       .high_q16 = o->high_q16};
+	if (info.is_number) {
+		write_q16(o->default_value, info.default_value, sizeof info.default_value);
+		return info;
+	}
+	const char *choice = o->values;
+	for (int64_t k = 0; k < o->default_value; k++)
+		choice = strchr(choice, '|') + 1;
+	snprintf(info.default_value, sizeof info.default_value, "%.*s", (int)strcspn(choice, "|"), choice);
+	return info;
 }
 
 void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info)
@@ -344,7 +380,7 @@ void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info)
 		owned++;
 	*info = rw_option_describe(option < owned ? &own[option] : &shadow_options[option - owned]);
 	if (option == owned + SHADOW_DETECTOR)
-		info->default_value = rw_control_list[index]->detector;
+		snprintf(info->default_value, sizeof info->default_value, "%s", rw_control_list[index]->detector);
 }
 
 uint32_t rw_detector_count(void)
