@@ -18,7 +18,7 @@ from kernel import libbpf
 from kernel.errors import KernelUnavailable, LoadFailed, NotLoaded
 from kernel.toolchain import COMPILER, Controller, build, compiler_is_missing, controllers
 from rewindow import BadOption, Choice
-from rewindow.controllers.registry import detector_numbers, option_numbers
+from rewindow.controllers.registry import detector_numbers, number_text, option_numbers
 
 FILE_SYSTEM = Path("/sys/fs/bpf")
 PINNED = FILE_SYSTEM / "rewindow"
@@ -76,7 +76,7 @@ class Status:
         table = next(a for a in rewindow.algorithms() if a.name == self.controller.name).options
         own = [option for option in table if option.name not in REPLAYS_OPTIONS]
         return {
-            option.name: option.choices[number] if option.choices else f"{number / 65536:g}"
+            option.name: option.choices[number] if option.choices else number_text(number)
             for option, number in zip(own, self.numbers, strict=False)
         }
 

@@ -123,6 +123,12 @@ def option_numbers(choice: Choice) -> tuple[int, ...]:
     return _numbers(lib.rw_algorithm_values, choice)
 
 
+def number_text(q16: int) -> str:
+    """A number that option_numbers gives, with as few decimal places as it takes to be read as the same one."""
+    texts = (f"{q16 / 65536:.{places}f}" for places in range(6))
+    return next(text for text in texts if round(float(text) * 65536) == q16)
+
+
 def detector_numbers(choice: Choice) -> tuple[int, ...]:
     """The same of a detector."""
     return _numbers(lib.rw_detector_values, choice)

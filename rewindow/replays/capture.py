@@ -71,7 +71,8 @@ class Capture:
 
         algorithms: one or several, by name or as a Choice with options. Only these are replayed: to have senders named,
         set `candidates`; to have flows compared, set `bottlenecks`.
-        detectors: detectors of shared bottlenecks whose sets are reported; those that algorithms need run anyway.
+        detectors: detectors of shared bottlenecks whose sets are reported; those that algorithms need run anyway. One
+        that is given with options has them for all algorithms that use it, candidates too.
         bottlenecks: compare the flows of all connections, to find which share one (`Subflow.bottleneck`); True, or the
         detector sbd with options of its own.
         monitor: check each step of a controller with a specification; transitions: keep those steps in the batches.
