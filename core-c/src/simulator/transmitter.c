@@ -15,7 +15,7 @@
 #define BURSTS_PER_SECOND 1024
 #define BURST_BYTES_MAX 65536
 #define SLOW_PACE_BYTES 150000 /* a second; slower ones let single segments go (BBR draft 4.2.2) */
-enum { BURST_SEGMENTS_MIN = 2, WINDOW_MOST = 1 << 20, CLOSED_BACKOFF_MAX = 15 };
+enum { BURST_SEGMENTS_MIN = 2, TOGETHER_BURSTS = 64, WINDOW_MOST = 1 << 20, CLOSED_BACKOFF_MAX = 15 };
 
 void rw_transmitter_open(struct rw_transmitter *t, const struct rw_transmitter_owner *owner,
 			 const struct rw_kernel *kernel, struct rw_shadow *shadow, uint32_t path, uint32_t mss,
@@ -28,7 +28,7 @@ void rw_transmitter_open(struct rw_transmitter *t, const struct rw_transmitter_o
 	t->shadow = shadow;
 	t->path = path;
 	t->due_ns = t->release_ns = RW_NEVER;
-	t->together_q8 = BURST_SEGMENTS_MIN << 8;
+	t->together_q16 = BURST_SEGMENTS_MIN << 16;
 	t->paces = shadow->control->rate != NULL;
 	if (t->paces) {
 		rw_delivery_rate_open(&t->rate);
@@ -309,7 +309,7 @@ static int send_new(struct rw_transmitter *t, int64_t now_ns)
 		if (!sent)
 			break;
 		any = 1;
-		t->together_q8 += (sent << 5) - t->together_q8 / 8;
+		t->together_q16 += ((sent << 16) - t->together_q16) / TOGETHER_BURSTS;
 		spend_pace(t, s->next - from, now_ns);
 	}
 	t->drained = t->end - s->next < s->segment_bytes;

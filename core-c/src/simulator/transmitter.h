@@ -53,7 +53,7 @@ struct rw_transmitter {
 	uint32_t resend_from, losses_seen; /* below it nothing waits to be sent again, while board.losses is this */
 	uint32_t closed_backoff;
 	uint64_t segments; /* new ones, that left */
-	uint32_t together_q8; /* how many new segments left at once, on the mean of the last ones */
+	int64_t together_q16; /* how many new segments left at once, on the mean of the last ones */
 	/* The pace of a rate-based controller */
 	uint8_t paces;
 	uint8_t drained; /* less than a segment of the data has not left (draft-ietf-ccwg-bbr, C.app_limited) */
