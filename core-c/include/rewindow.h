@@ -524,12 +524,14 @@ const char *rw_group_state_name(uint32_t state);
 const char *rw_detector_name(uint32_t detector);
 const char *rw_bottleneck_state_name(uint32_t state);
 
-/* values: choices split by '|'; or the range of a number in words, whose bounds, inclusive, are low_q16 and high_q16. */
+/*
+ * values: choices split by '|'; or the range of a number in words, whose bounds, inclusive, are low_q16 and high_q16. default_value: a choice's
+ * place among the values, from 0 on; a number as Q16.
+ */
 typedef struct rw_option_info {
 	const char *name, *values, *reason;
-	char default_value[24];
 	uint8_t is_number;
-	int64_t low_q16, high_q16;
+	int64_t default_value, low_q16, high_q16;
 } rw_option_info;
 
 typedef struct rw_algorithm_info {

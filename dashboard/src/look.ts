@@ -20,10 +20,10 @@ export function paint(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// Called in an effect, which runs again when the colours change.
 export const FONT = `system-ui, "DejaVu Sans", sans-serif`;
 export const AXIS_FONT = `12px ${FONT}`;
 
+// Called in an effect, which runs again when the colours change.
 export function axisLook() {
   const [stroke, line] = [paint("soft"), paint("line")];
   return { stroke, font: AXIS_FONT, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, labelSize: 22 };

@@ -54,19 +54,26 @@ def text_of(value: Any) -> str:
     return str(ffi.string(value).decode())
 
 
+def number_text(q16: int) -> str:
+    """A number of the core, with as few decimal places as it takes to be read as the same one."""
+    texts = (f"{q16 / 65536:.{places}f}" for places in range(6))
+    return next(text for text in texts if round(float(text) * 65536) == q16)
+
+
 def options_of(describe: Any, index: int, count: int) -> tuple[Option, ...]:
     """The options of one entry of a registry, by the function of the core that describes them."""
     info, found = ffi.new("rw_option_info *"), []
     for place in range(count):
         describe(index, place, info)
         values = text_of(info.values)
+        choices = None if info.is_number else tuple(values.split("|"))
         found.append(
             Option(
                 name=text_of(info.name),
-                default=text_of(info.default_value),
+                default=choices[info.default_value] if choices else number_text(info.default_value),
                 values=values,
                 reason=text_of(info.reason),
-                choices=None if info.is_number else tuple(values.split("|")),
+                choices=choices,
                 least=info.low_q16 / 65536 if info.is_number else None,
                 most=info.high_q16 / 65536 if info.is_number else None,
             )
@@ -121,12 +128,6 @@ def option_numbers(choice: Choice) -> tuple[int, ...]:
     BadOption for a value that is out of range, and for the replay's own options (gate, losses, detector).
     """
     return _numbers(lib.rw_algorithm_values, choice)
-
-
-def number_text(q16: int) -> str:
-    """A number that option_numbers gives, with as few decimal places as it takes to be read as the same one."""
-    texts = (f"{q16 / 65536:.{places}f}" for places in range(6))
-    return next(text for text in texts if round(float(text) * 65536) == q16)
 
 
 def detector_numbers(choice: Choice) -> tuple[int, ...]:

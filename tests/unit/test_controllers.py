@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import rewindow
 from kernel.loaded import REPLAYS_OPTIONS
 from rewindow import Algorithm, Controller
-from rewindow.controllers.registry import detector_numbers, number_text, option_numbers
+from rewindow.controllers.registry import detector_numbers, option_numbers
 from rewindow.core import Choice
 from tests.driving import (
     ALGORITHMS,
@@ -398,6 +398,3 @@ def test_a_default_reads_as_the_number_that_it_is(
     for option in described.options:
         if option.name not in REPLAYS_OPTIONS:
             assert numbers(Choice(described.name, {option.name: option.default})) == defaults, option
-    own = [option for option in described.options if option.name not in REPLAYS_OPTIONS]
-    texts = [o.choices[n] if o.choices else number_text(n) for o, n in zip(own, defaults, strict=False)]
-    assert texts == [o.default for o in own]

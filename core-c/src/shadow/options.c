@@ -1,7 +1,5 @@
 /* Algorithms and their options by name. */
-#include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,39 +335,10 @@ void rw_algorithm_describe(uint32_t index, rw_algorithm_info *info)
 	info->options += shadow_option_count(c);
 }
 
-/* Writes a number with as few decimal places as read_q16 needs to read the same one: five are finer than its steps. */
-static void write_q16(int64_t value, char *text, size_t bytes)
-{
-	uint64_t size = value < 0 ? (uint64_t)-value : (uint64_t)value, part = size & 0xffff, digits = 0, scale = 1;
-	int places = 0;
-	for (; places < 5; places++, scale *= 10) {
-		digits = (part * scale + 32768) >> 16;
-		if ((digits * 65536 + scale / 2) / scale == part)
-			break;
-	}
-	digits = (part * scale + 32768) >> 16;
-	int n = snprintf(text, bytes, "%s%" PRIu64, value < 0 ? "-" : "", size >> 16);
-	if (places && n > 0 && (size_t)n < bytes)
-		snprintf(text + n, bytes - (size_t)n, ".%0*" PRIu64, places, digits);
-}
-
 rw_option_info rw_option_describe(const struct rw_option *o)
 {
-	rw_option_info info = {.name = o->name,
-			       .values = o->values,
-			       .reason = o->reason,
-			       .is_number = o->kind != RW_OPTION_CHOICE,
-			       .low_q16 = o->low_q16,
-			       .high_q16 = o->high_q16};
-	if (info.is_number) {
-		write_q16(o->default_value, info.default_value, sizeof info.default_value);
-		return info;
-	}
-	const char *choice = o->values;
-	for (int64_t k = 0; k < o->default_value; k++)
-		choice = strchr(choice, '|') + 1;
-	snprintf(info.default_value, sizeof info.default_value, "%.*s", (int)strcspn(choice, "|"), choice);
-	return info;
+	uint8_t is_number = o->kind != RW_OPTION_CHOICE;
+	return (rw_option_info){o->name, o->values, o->reason, is_number, o->default_value, o->low_q16, o->high_q16};
 }
 
 void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info)
@@ -379,8 +348,10 @@ void rw_algorithm_option(uint32_t index, uint32_t option, rw_option_info *info)
 	while (own[owned].name)
 		owned++;
 	*info = rw_option_describe(option < owned ? &own[option] : &shadow_options[option - owned]);
-	if (option == owned + SHADOW_DETECTOR)
-		snprintf(info->default_value, sizeof info->default_value, "%s", rw_control_list[index]->detector);
+	if (option == owned + SHADOW_DETECTOR) {
+		const char *detector = rw_control_list[index]->detector;
+		info->default_value = choice_index(info->values, detector, strlen(detector));
+	}
 }
 
 uint32_t rw_detector_count(void)
