@@ -52,6 +52,21 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
+USUAL_PORT = 8000
+"""Where README's examples look for the service."""
+
+
+def port_at(host: str, wanted: int) -> int:
+    """The wanted port, or another one where that is taken."""
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a closed connection still holds is not taken
+        try:
+            s.bind((host, wanted))
+        except OSError:
+            return free_port()
+    return wanted
+
+
 def wait_for(what: str, probe: Callable[[], bool], processes: Sequence[subprocess.Popen[bytes]] = ()) -> None:
     end = time.monotonic() + READY_S
     while time.monotonic() < end:
@@ -535,13 +550,13 @@ def _record(services: Services) -> None:
     new.replace(_state_file())
 
 
-def _stop_leftovers(services: Services) -> None:
+def _stop_leftovers(folder: Path) -> None:
     """Processes that a killed `make up` left running; they would lock the data."""
     for child in _recorded().get("children", []):
         if _same(child):
             os.killpg(child[0], signal.SIGKILL)
-    if (services.local / "postgresql").exists():
-        Postgres(services.local / "postgresql").stop_leftover()
+    if (folder / "postgresql").exists():
+        Postgres(folder / "postgresql").stop_leftover()
     _state_file().unlink(missing_ok=True)
 
 
@@ -565,8 +580,8 @@ def up(detach: bool, port: int, host: str, detached: bool) -> None:
     if detach:
         _detach(port, host)
         return
-    services = Services(local_folder(), port=port, host=host)
-    _stop_leftovers(services)
+    _stop_leftovers(local_folder())
+    services = Services(local_folder(), port=port or port_at(host, USUAL_PORT), host=host)
 
     def stop(*_: object) -> None:
         raise _Stop
