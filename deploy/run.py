@@ -639,7 +639,7 @@ def down() -> None:
     if not running:
         left = any(_same(child) for child in _recorded().get("children", []))
         if left:
-            _stop_leftovers(Services(local_folder()))
+            _stop_leftovers(local_folder())
         print("stopped what a killed `make up` had left" if left else "nothing is running")
         return
     pid = int(running["supervisor"][0])
