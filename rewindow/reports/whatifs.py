@@ -12,7 +12,7 @@ from rewindow.reports.tables import si, table
 from rewindow.whatif import Fit, Neighbour, Prediction, Spread
 from rewindow.whatif.fitting import weights
 from rewindow.whatif.flights import Flights
-from rewindow.whatif.network import Unseen
+from rewindow.whatif.network import Unseen, receive_buffers
 from rewindow.whatif.sources import WORDS
 
 _SHOWN: dict[str, Callable[[float], str]] = {
@@ -196,6 +196,11 @@ def _fit(f: Fit) -> dict[str, Any]:
         "algorithms": [a.label if a else None for a in f.algorithms],
         "bottlenecks": bottlenecks,
         "sources": [_source(f, i) for i in range(len(f.connections))],
+        "send_buffers_bytes": [
+            round(size) if seen else None
+            for size, seen in zip(f.networks[0].send_buffers_bytes, f.seen_full, strict=True)
+        ],
+        "receive_buffers_bytes": [receive_buffers(c)[1] for c in f.connections],
         "misfit": _number(f.misfit), "log_evidence": _number(f.log_evidence), "runs": f.runs,
     }  # fmt: skip
 
@@ -238,7 +243,8 @@ def fit_text(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]) ->
         told.add(id(found))
         for place, (f, weight) in enumerate(zip(found, weights(found), strict=True)):
             rows = [["bottleneck of", "rate", "queue", "marks from", "random loss", "jitter"]]
-            bottlenecks = _fit(f)["bottlenecks"]
+            fitted = _fit(f)
+            bottlenecks = fitted["bottlenecks"]
             for b in bottlenecks:
                 rows.append([
                     _members(b),
@@ -251,7 +257,9 @@ def fit_text(fits: Sequence[Sequence[Fit] | str], connections: Sequence[int]) ->
             about = "" if place == 0 else "another hypothesis, "
             head = f"{about}misfit {f.misfit:.2f} (1 is expected), {f.runs} runs"
             head += "" if weight == 1 else f", {weight:.0%} of an answer"
-            parts.append("\n".join([head, table(rows), *_changes(bottlenecks), *_unseen_lines(bottlenecks)]))
+            parts.append(
+                "\n".join([head, table(rows), *_changes(bottlenecks), *_unseen_lines(bottlenecks), *_buffers(fitted)])
+            )
     return "\n\n".join(parts)
 
 
@@ -263,6 +271,12 @@ def _changes(bottlenecks: list[dict[str, Any]]) -> list[str]:
         for b in bottlenecks
         if b["rate_over_time"]
     ]
+
+
+def _buffers(fitted: dict[str, Any]) -> list[str]:
+    """A line for each connection whose send buffer was seen full."""
+    sizes = zip(fitted["connections"], fitted["send_buffers_bytes"], strict=True)
+    return [f"send buffer of {number}: {si(size, 'B')}" for number, size in sizes if size is not None]
 
 
 def _unseen_lines(bottlenecks: list[dict[str, Any]]) -> list[str]:

@@ -21,12 +21,14 @@ from rewindow.core import Choice
 from rewindow.simulator import Simulation, simulate
 from rewindow.whatif.batches import Batch, Report, Work, completed
 from rewindow.whatif.estimates import LONGEST, Estimate, estimate
+from rewindow.whatif.flights import most_bytes
 from rewindow.whatif.groups import Grouping, Place, components, groupings
 from rewindow.whatif.jitter import unevenness_s
 from rewindow.whatif.network import MTU_MIN_BYTES, Network, mtu_bytes, scenario
 from rewindow.whatif.observation import Observation, ObservedConnection
 from rewindow.whatif.outcomes import Outcome, of_transfer
 from rewindow.whatif.round_trips import Member, base_rtts_s
+from rewindow.whatif.send_buffers import corrected, first_guess, held_back_at
 from rewindow.whatif.sources import Source, sources, stopped_in_time
 
 Array = npt.NDArray[Any]
@@ -121,6 +123,8 @@ class Fit:
     networks: tuple[Network, ...]
     posterior_log: Array
     """For each draw the logarithms of the parameters."""
+    seen_full: tuple[bool, ...]
+    """Of each connection, whether the capture shows its send buffer full, so that it is fitted."""
     misfit: float
     log_evidence: float
     runs: int
@@ -158,19 +162,6 @@ def may_be_any(connection: ObservedConnection) -> bool:
     """
     smallest = min(mtu_bytes(s, connection.facts.kind) for s in connection.subflows)
     return sum(s.facts.packets for s in connection.subflows) <= _TELLS_PACKETS and smallest >= MTU_MIN_BYTES
-
-
-def run(
-    connections: tuple[ObservedConnection, ...],
-    network: Network,
-    choices: dict[str, Choice],
-    seed: int,
-    first_ns: int,
-    duration_s: float,
-) -> list[Outcome]:
-    """The outcome of each connection, in their order."""
-    made = simulate(scenario(connections, network, first_ns, duration_s), seed, choices, rows=True)
-    return outcomes(made, len(connections))
 
 
 def outcomes(made: Simulation, connections: int) -> list[Outcome]:
@@ -367,7 +358,9 @@ def _fit_component(
 
     layout = tuple(tuple(path(c, s) for s in range(len(observation.connections[c].subflows))) for c in members)
     applications = sources(observation, members)
-    start = Network(tuple(e.bottleneck for e in estimates), layout, applications[0])
+    held_at = [held_back_at(c, observation.first_ns) for c in connections]
+    buffers = tuple(first_guess(c, most) for c, most in zip(connections, held_at, strict=True))
+    start = Network(tuple(e.bottleneck for e in estimates), layout, applications[0], buffers)
     seen = [[s.sees_queues for s in c.subflows] for c in connections]
     place = {c: i for i, c in enumerate(members)}
     told = [
@@ -394,19 +387,22 @@ def _fit_component(
     for turn in range(ROUNDS):
         x = random.multivariate_normal(mean, covariance, each, method="cholesky")
 
-        starts = [replace(start, sources=own) for own in applications]
+        starts = [replace(start, sources=own, send_buffers_bytes=buffers) for own in applications]
 
         def simulated(i: int, x: Array = x, turn: int = turn, starts: list[Network] = starts) -> Array:
-            """Statistics, then how long each connection took."""
+            """Statistics, then how long each connection took, and its largest flight."""
             network = _network(starts[i % len(starts)], prior, x[i])
-            made = run(connections, network, choices, seed + turn * each + i, first_ns, duration_s)
+            there = scenario(connections, network, first_ns, duration_s)
+            ran = simulate(there, seed + turn * each + i, choices, rows=True)
+            made = outcomes(ran, len(connections))
             lasted = [np.nan if o.completion_s is None else o.completion_s for o in made]
-            return np.concatenate([_statistics(made, seen, tuple(full), jittery), lasted])
+            return np.concatenate([_statistics(made, seen, tuple(full), jittery), lasted, most_bytes(ran, connections)])
 
         done = [begins + (ends - begins) * part / ROUNDS for part in (turn, turn + 1)]
         rows = yield Batch(each, simulated, *done)
-        y, lasted = rows[:, : len(observed)], rows[:, len(observed) :]
+        y, lasted, most = np.split(rows, (len(observed), len(observed) + len(connections)), axis=1)
         applications = [stopped_in_time(connections, own, lasted) for own in applications]
+        buffers = corrected(buffers, held_at, most)
         posterior = regressed(x, y, observed, errors, prior)
         reach = _FAR * np.sqrt(np.diag(covariance))
         mean = np.clip(posterior.mean, mean - reach, mean + reach)
@@ -417,7 +413,11 @@ def _fit_component(
     drawn = posterior.mean + (drawn - posterior.mean) * wide
     networks = tuple(
         _with_queues(
-            _network(replace(start, sources=applications[i % len(applications)]), prior, row), estimates, random
+            _network(
+                replace(start, sources=applications[i % len(applications)], send_buffers_bytes=buffers), prior, row
+            ),
+            estimates,
+            random,
         )
         for i, row in enumerate(drawn)
     )
@@ -425,6 +425,7 @@ def _fit_component(
         connections=connections, ids={c: observation.connections[c].id for c in members}, algorithms=algorithms,
         grouping=tuple(groups), estimates=estimates,
         parameters=tuple(prior), networks=networks, posterior_log=drawn,
+        seen_full=tuple(most is not None for most in held_at),
         misfit=posterior.misfit, log_evidence=posterior.log_evidence, runs=ROUNDS * each, first_ns=first_ns,
         duration_s=duration_s,
     )  # fmt: skip

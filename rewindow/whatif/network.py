@@ -24,7 +24,7 @@ from rewindow.scenarios import (
     Traffic,
     Transfer,
 )
-from rewindow.simulator import KERNEL, SEND_BUFFER_BYTES
+from rewindow.simulator import KERNEL
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
 from rewindow.whatif.sources import Source
 
@@ -101,8 +101,8 @@ class Network:
     bottlenecks: tuple[Bottleneck, ...]
     members: tuple[tuple[tuple[int, float], ...], ...]
     sources: tuple[Source, ...]
-    send_buffer_bytes: float = float(SEND_BUFFER_BYTES)
-    """Of each subflow, at most: a capture does not show it."""
+    send_buffers_bytes: tuple[float, ...]
+    """Of each connection's subflows, at most."""
 
     def with_values(self, number: int, values: Mapping[str, float]) -> Network:
         """Another network, in which these values of a bottleneck or of its unseen traffic differ, by their names."""
@@ -131,6 +131,11 @@ class Network:
         """Another network, in which a connection, by its place, has this source."""
         return replace(self, sources=(*self.sources[:connection], source, *self.sources[connection + 1 :]))
 
+    def with_send_buffer(self, connection: int, size_bytes: float) -> Network:
+        """Another network, in which a connection, by its place, has this send buffer."""
+        kept = self.send_buffers_bytes
+        return replace(self, send_buffers_bytes=(*kept[:connection], size_bytes, *kept[connection + 1 :]))
+
 
 def mtu_bytes(subflow: ObservedSubflow, kind: str) -> int:
     """Of packets whose data is a whole segment: with timestamps, where they were agreed on, and MPTCP's mapping."""
@@ -155,7 +160,7 @@ def _buffer(window_bytes: int, mss_bytes: int) -> int:
     return min(max(window_bytes * 256 // max(parts, 1), 1), 1 << 30)
 
 
-def _receive_buffers(connection: ObservedConnection) -> tuple[int | None, int | None]:
+def receive_buffers(connection: ObservedConnection) -> tuple[int | None, int | None]:
     """The first one, and the largest; None: as Linux has it.
 
     A window that grew would have grown further for an algorithm that sends more: how far is not in the capture. A first
@@ -249,14 +254,14 @@ def scenario(
             for side in range(2)
         ]
         source = network.sources[c]
-        buffer_first, buffer_most = _receive_buffers(connection)
+        buffer_first, buffer_most = receive_buffers(connection)
         transfers.append(
             Transfer(
                 name=str(connection.id), protocol="mptcp" if connection.facts.kind == "mptcp" else "tcp",
                 sender=ends[0][0].host, receiver=ends[1][0].host, paths=tuple(own), bytes=source.bytes,
                 duration_ns=None if source.stop_s is None else _ns(source.stop_s),
                 start_ns=_ns(before_s) + connection.facts.first_ns - first_ns, write_bytes=_WRITE_BYTES, pause_ns=0,
-                congestion_control=None, send_buffer_bytes=round(network.send_buffer_bytes),
+                congestion_control=None, send_buffer_bytes=round(network.send_buffers_bytes[c]),
                 receive_buffer_bytes=buffer_most,
                 port=connection.subflows[0].facts.dport,
                 receive_buffer_first_bytes=buffer_first,

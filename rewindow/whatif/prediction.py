@@ -19,6 +19,7 @@ from rewindow.whatif.fitting import Fit, may_be_any, runs_of, weights
 from rewindow.whatif.flights import Flights
 from rewindow.whatif.network import MTU_MIN_BYTES, Network, mtu_bytes
 from rewindow.whatif.observation import ObservedConnection, ObservedSubflow
+from rewindow.whatif.send_buffers import held_back_at
 from rewindow.whatif.sources import KINDS, taken_as, written
 from rewindow.whatif.worlds import Absence, Kept, Ran, Worlds, simulated_absence, simulated_worlds
 
@@ -151,8 +152,9 @@ def cannot_be_fitted(connection: ObservedConnection, first_ns: int) -> str | Non
     if largest < MTU_MIN_BYTES:
         return f"its packets have {largest} bytes at most: only paths for {MTU_MIN_BYTES} bytes and more are simulated"
     limited = np.concatenate([_limited(s) for s in connection.subflows])
-    held = written(connection, first_ns)
-    if len(limited) and limited.mean() > _LIMITED_MOST and not (held and held.decides):
+    application = written(connection, first_ns)
+    is_explained = (application and application.decides) or held_back_at(connection, first_ns) is not None
+    if len(limited) and limited.mean() > _LIMITED_MOST and not is_explained:
         return (
             f"the sender was held back at {limited.mean():.0%} of the ACKs, and not by its application's pauses: "
             "its send buffer is not known"
@@ -427,7 +429,7 @@ def changed(network: Network, connection: int, settings: Sequence[tuple[int | No
     """The network with what read_settings returned. connection: its place in the fit."""
     for subflow, what, value in settings:
         if subflow is None:
-            network = replace(network, send_buffer_bytes=value)
+            network = network.with_send_buffer(connection, value)
         elif what == "rtt":
             members = [list(own) for own in network.members]
             members[connection][subflow] = (members[connection][subflow][0], value)

@@ -212,6 +212,7 @@ def test_the_worker_takes_every_setting_that_the_api_takes() -> None:
         bottlenecks=(Bottleneck(1e6, 10.0, None, 0.0), Bottleneck(2e6, None, None, 0.0)),
         members=(((0, 0.01), (1, 0.02)),),
         sources=(Source(None, None),),
+        send_buffers_bytes=(4e6,),
     )
     second = network.bottlenecks[1]
     assert SOURCES == KINDS
@@ -232,7 +233,8 @@ def test_the_worker_takes_every_setting_that_the_api_takes() -> None:
             assert made.bottlenecks[0] == network.bottlenecks[0]
     for given, seconds in {"0.0001": 1e-4, "0.1ms": 1e-4, "20ms": 0.02, 10: 10.0}.items():
         assert of({"path1.rtt": given}).members == (((0, pytest.approx(seconds)), (1, 0.02)),)
-    assert [of({"send_buffer": given}).send_buffer_bytes for given in ("4096", "16M", "1G")] == [4096, 16e6, 1e9]
+    sizes = [of({"send_buffer": given}).send_buffers_bytes for given in ("4096", "16M", "1G")]
+    assert sizes == [(4096,), (16e6,), (1e9,)]
 
 
 def test_a_deleted_what_if_is_cancelled(client: TestClient, connection: dict[str, Any]) -> None:

@@ -17,7 +17,8 @@ from rewindow.core import Choice
 from rewindow.errors import BadOption, UnknownAlgorithm
 from rewindow.reports.whatifs import fit_document, fit_text, text
 from rewindow.scenarios import Write, parse
-from rewindow.simulator import simulate
+from rewindow.simulator import SEND_BUFFER_BYTES, simulate
+from rewindow.simulator.simulation import registry_name
 from rewindow.whatif import Observation, Prediction, WhatIf, answers, fit, observe, worlds
 from rewindow.whatif.batches import Work
 from rewindow.whatif.errors import level
@@ -29,6 +30,7 @@ from rewindow.whatif.network import Bottleneck, Network
 from rewindow.whatif.network import scenario as scenario_of
 from rewindow.whatif.prediction import Spread, cannot_be_fitted, changed, harm_of, predict, predicting, read_settings
 from rewindow.whatif.round_trips import base_rtts_s
+from rewindow.whatif.send_buffers import corrected, first_guess, held_back_at
 from rewindow.whatif.sharing import shares
 from rewindow.whatif.sources import by_bytes, sources, written
 from rewindow.whatif.worlds import Ran
@@ -504,7 +506,7 @@ def test_a_setting_changes_the_network(whatif: WhatIf) -> None:
 
     assert after({"path1.rtt": "80ms"}).members[0][0][1] == pytest.approx(0.08)
     assert after({"path1.loss": "2%"}).bottlenecks[0].loss == pytest.approx(0.02)
-    assert after({"send_buffer": "64k"}).send_buffer_bytes == 64e3
+    assert after({"send_buffer": "64k"}).send_buffers_bytes == (64e3, *network.send_buffers_bytes[1:])
 
 
 @pytest.mark.parametrize(
@@ -755,13 +757,67 @@ def test_where_the_source_decides_nothing_changes(observed: Callable[..., Observ
     assert fits[0].networks[0].sources[0].kind == "clock"
 
 
-def test_a_full_send_buffer_is_a_reason_not_to_answer(observed: Callable[..., Observation]) -> None:
-    """It holds a fifth of what the path would take."""
-    shared = 'rate = "40M"\ndelay = "50ms"'
-    narrow = observed(shared=shared, client='send_buffer = "200kB"\n', rival="bytes = 50_000\n")
-    asked = WhatIf(narrow, assumed={0: Choice("newreno")}).ask(0, Choice("cubic"))
-    assert asked.verdict == "cannot_say"
-    assert "its send buffer is not known" in (asked.reason or "")
+@pytest.mark.parametrize("algorithm", ["reno", "bbr"])
+def test_a_send_buffer_that_was_seen_full_is_fitted(observed: Callable[..., Observation], algorithm: str) -> None:
+    """It holds a fifth of what the path would take. A larger one lets more out."""
+    narrow = observed(
+        shared='rate = "40M"\ndelay = "50ms"', client='send_buffer = "200kB"\n', rival="bytes = 50_000\n",
+        algorithm=algorithm,
+    )  # fmt: skip
+    whatif = WhatIf(narrow, assumed={0: Choice(registry_name(algorithm))})
+    fits = whatif.fits(0)
+    assert not isinstance(fits, str)
+    assert fits[0].seen_full == (True,)
+    sizes = [network.send_buffers_bytes[0] for network in fits[0].networks]
+    assert sizes == pytest.approx([200e3] * len(sizes), rel=0.05)
+    asked = whatif.ask(0, Choice("cubic"), runs=8)
+    assert asked.verdict == "ok"
+    recorded = asked.recorded["goodput_bps"] or 0
+    assert asked.predicted["goodput_bps"].median == pytest.approx(recorded, rel=0.1)
+    larger = whatif.ask(0, Choice("cubic"), runs=8, settings={"send_buffer": "300k"})
+    assert larger.simulated["goodput_bps"].after > asked.simulated["goodput_bps"].after
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"algorithm": "cubic"}, {"algorithm": "bbr"}, {"client": 'write = "12kB"\npause = "500ms"\n'}]
+)
+def test_a_send_buffer_that_was_never_full_is_linuxs(
+    observed: Callable[..., Observation], values: dict[str, str]
+) -> None:
+    """Neither a window, nor BBR's pace, nor a pause of the application looks like a full buffer."""
+    observation = observed(**values)
+    connection = observation.connections[0]
+    assert held_back_at(connection, observation.first_ns) is None
+    assert first_guess(connection, None) == SEND_BUFFER_BYTES
+
+
+def test_subflows_and_captures_at_the_receiver_do_not_show_a_send_buffer(
+    observed: Callable[..., Observation],
+) -> None:
+    narrow = observed(shared='rate = "40M"\ndelay = "50ms"', client='send_buffer = "200kB"\n', rival="bytes = 50_000\n")
+    connection = narrow.connections[0]
+    [subflow] = connection.subflows
+    assert held_back_at(connection, narrow.first_ns) is not None
+    as_subflow = replace(connection, facts=replace(connection.facts, kind="mptcp"))
+    assert held_back_at(as_subflow, narrow.first_ns) is None
+    far = replace(subflow, facts=replace(subflow.facts, send_times="round_trip"))
+    assert held_back_at(replace(connection, subflows=(far,)), narrow.first_ns) is None
+    assert "its send buffer is not known" in (cannot_be_fitted(as_subflow, narrow.first_ns) or "")
+
+
+def test_a_flight_beyond_linuxs_largest_send_buffer_had_a_larger_one(observed: Callable[..., Observation]) -> None:
+    connection = observed().connections[0]
+    [subflow] = connection.subflows
+    flights = subflow.series.flight_bytes * (4 * SEND_BUFFER_BYTES / subflow.series.flight_bytes.max())
+    wide = replace(subflow, series=replace(subflow.series, flight_bytes=flights))
+    assert first_guess(replace(connection, subflows=(wide,)), None) == pytest.approx(8 * SEND_BUFFER_BYTES)
+
+
+def test_simulated_flights_correct_a_send_buffer() -> None:
+    """By the median of the runs, not by more than a half in one round, and only where it was seen full."""
+    simulated = np.array([[100e3, 50e3, 10e3], [120e3, 60e3, 10e3], [140e3, 70e3, 10e3]])
+    found = corrected((180e3, 4e6, 50e3), (90e3, None, 90e3), simulated)
+    assert found == pytest.approx((135e3, 4e6, 75e3))
 
 
 def test_the_portions_in_which_a_default_buffer_empties_are_no_refusal(observed: Callable[..., Observation]) -> None:
@@ -968,6 +1024,6 @@ def test_a_connection_of_small_packets_is_refused_and_one_beside_it_runs(observe
     whatif = WhatIf(replace(observation, connections=(replace(first, subflows=small), second)))
     asked = whatif.ask(first.id, Choice("newreno"), runs=4)
     assert "only paths for 576 bytes" in (asked.reason or "")
-    made = Network((Bottleneck(4e6, 30.0, None, 0.0),), (((0, 0.07),),), (by_bytes(first),))
+    made = Network((Bottleneck(4e6, 30.0, None, 0.0),), (((0, 0.07),),), (by_bytes(first),), (4e6,))
     run = scenario_of((replace(first, subflows=small),), made, observation.first_ns, observation.duration_s)
     assert simulate(run, 1).transfers[0].complete
