@@ -27,7 +27,7 @@ from rewindow.whatif.jitter import unevenness_s
 from rewindow.whatif.network import MTU_MIN_BYTES, Network, mtu_bytes, scenario
 from rewindow.whatif.observation import Observation, ObservedConnection
 from rewindow.whatif.outcomes import Outcome, of_transfer
-from rewindow.whatif.round_trips import Member, base_rtts_s
+from rewindow.whatif.round_trips import Member, base_rtt_errors_s, base_rtts_s
 from rewindow.whatif.send_buffers import corrected, first_guess, held_back_at
 from rewindow.whatif.sources import Source, sources, stopped_in_time
 
@@ -356,6 +356,19 @@ def _fit_component(
         """The number of its bottleneck, and the round trip without queue."""
         return number[c, s], without_queue_s[c, s] or 0.05
 
+    errors_s = [base_rtt_errors_s(own, e.bottleneck) for own, e in zip(of_group, estimates, strict=True)]
+    too_long_s = {
+        at: 0.0 if is_simulated else error for g, own in zip(groups, errors_s, strict=True)
+        for at, error in zip(g, own, strict=True)
+    }  # fmt: skip
+
+    def shortened(network: Network) -> Network:
+        """Its round trips without queue drawn."""
+        return network.with_shorter_rtts([
+            [too_long_s[c, s] * abs(random.standard_normal()) for s in range(len(observation.connections[c].subflows))]
+            for c in members
+        ])  # fmt: skip
+
     layout = tuple(tuple(path(c, s) for s in range(len(observation.connections[c].subflows))) for c in members)
     applications = sources(observation, members)
     held_at = [held_back_at(c, observation.first_ns) for c in connections]
@@ -388,11 +401,11 @@ def _fit_component(
         x = random.multivariate_normal(mean, covariance, each, method="cholesky")
 
         starts = [replace(start, sources=own, send_buffers_bytes=buffers) for own in applications]
+        tried = [shortened(_network(starts[i % len(starts)], prior, x[i])) for i in range(each)]
 
-        def simulated(i: int, x: Array = x, turn: int = turn, starts: list[Network] = starts) -> Array:
+        def simulated(i: int, turn: int = turn, tried: list[Network] = tried) -> Array:
             """Statistics, then how long each connection took, and its largest flight."""
-            network = _network(starts[i % len(starts)], prior, x[i])
-            there = scenario(connections, network, first_ns, duration_s)
+            there = scenario(connections, tried[i], first_ns, duration_s)
             ran = simulate(there, seed + turn * each + i, choices, rows=True)
             made = outcomes(ran, len(connections))
             lasted = [np.nan if o.completion_s is None else o.completion_s for o in made]
@@ -411,14 +424,9 @@ def _fit_component(
     # Estimates are now and then far off: Student's t distribution has such tails.
     wide = np.sqrt(_FREEDOM / random.chisquare(_FREEDOM, (draws, 1)))
     drawn = posterior.mean + (drawn - posterior.mean) * wide
+    starts = [replace(start, sources=own, send_buffers_bytes=buffers) for own in applications]
     networks = tuple(
-        _with_queues(
-            _network(
-                replace(start, sources=applications[i % len(applications)], send_buffers_bytes=buffers), prior, row
-            ),
-            estimates,
-            random,
-        )
+        shortened(_with_queues(_network(starts[i % len(starts)], prior, row), estimates, random))
         for i, row in enumerate(drawn)
     )
     return Fit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any
@@ -114,6 +114,14 @@ class Network:
             changed = {_OF_UNSEEN[name]: value for name, value in values.items() if name in _OF_UNSEEN}
             kept[number] = replace(kept[number], unseen=replace(traffic, **dict[str, Any](changed)))
         return replace(self, bottlenecks=tuple(kept))
+
+    def with_shorter_rtts(self, by_s: Sequence[Sequence[float]]) -> Network:
+        """Another network, in which round trips without queue are shorter by so much, in the order of members."""
+        members = tuple(
+            tuple((number, max(rtt_s - less_s, 0.0)) for (number, rtt_s), less_s in zip(own, less, strict=True))
+            for own, less in zip(self.members, by_s, strict=True)
+        )
+        return replace(self, members=members)
 
     @property
     def before_s(self) -> float:

@@ -23,6 +23,11 @@ _POINTS_MIN, _POINTS_ENOUGH = 8, 400
 _STANDING_S = 0.003
 """A queue that a subflow never saw shorter, at least: by less, delays of receivers differ. Nor is it told by
 differences that vary more than it is long: recoveries and delayed ACKs shift their median."""
+_LEAST_SEEN, _OF_A_SEGMENT = 5, 0.25
+"""A shortest round trip is as sure as so many are alike. Of a handshake alone it is some tenths of a millisecond too
+long: hosts were asleep. By what part of a segment's transmission it is off decides who loses at a full queue (phase
+effects: Floyd, Jacobson 1992), so no more than a part of that is added for chance.
+"""
 _LAGS, _LAG_TELLS = 17, 0.5
 """Of so many lags between two subflows the best one counts, if differences vary less than so much of without a lag."""
 
@@ -135,4 +140,14 @@ def base_rtts_s(members: Sequence[Member], bottleneck: Bottleneck) -> list[float
         others = [other for other in samples if other is not own and len(other.times_s) > 1]
         told = [t for other in others if (t := _beside(own, base_s, other)) is not None]
         found.append(min(told, key=lambda t: t.spread_s).base_s if told else base_s)
+    return found
+
+
+def base_rtt_errors_s(members: Sequence[Member], bottleneck: Bottleneck) -> list[float]:
+    """By how much of each subflow base_rtts_s may be too long: the scale of a half-normal distribution, in seconds."""
+    found = []
+    for subflow, kind in members:
+        least = np.sort(_samples(subflow, kind, bottleneck).round_trips_s)[:_LEAST_SEEN]
+        apart_s = float(least[-1] - least[0]) if len(least) == _LEAST_SEEN else np.inf
+        found.append(min(apart_s, _OF_A_SEGMENT * mtu_bytes(subflow, kind) * 8 / bottleneck.rate_bps))
     return found

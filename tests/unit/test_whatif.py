@@ -29,7 +29,7 @@ from rewindow.whatif.groups import Grouping, components, groupings, likeness
 from rewindow.whatif.network import Bottleneck, Network
 from rewindow.whatif.network import scenario as scenario_of
 from rewindow.whatif.prediction import Spread, cannot_be_fitted, changed, harm_of, predict, predicting, read_settings
-from rewindow.whatif.round_trips import base_rtts_s
+from rewindow.whatif.round_trips import base_rtt_errors_s, base_rtts_s
 from rewindow.whatif.send_buffers import corrected, first_guess, held_back_at
 from rewindow.whatif.sharing import shares
 from rewindow.whatif.sources import by_bytes, sources, written
@@ -250,6 +250,27 @@ def test_a_short_connection_beside_a_queue_has_the_round_trip_without_it(observe
     assert alone is not None
     assert alone > 0.11
     assert beside == pytest.approx(0.101, abs=0.003)
+    count = len(long[0].series.rtt_s)
+    series = replace(long[0].series, rtt_s=np.full(count, 0.0615901), acked_bytes=np.full(count, 1448))
+    often = (replace(long[0], series=series), "tcp")
+    assert base_rtt_errors_s([short, often], link) == pytest.approx([0.25 * 1500 * 8 / 8e6, 0.0], abs=1e-6)
+
+
+def test_round_trips_that_were_seldom_seen_are_drawn(observed: Callable[..., Observation]) -> None:
+    """Tenths of a millisecond decide who loses at a full queue. Of a simulated capture the handshake's is exact."""
+    observation = observed(
+        6, shared='rate = "8M"\ndelay = "30ms"\nlimit = 120', client='bytes = "400kB"\nstart = "4s"', rival=""
+    )
+    wanted = min(observation.connections, key=lambda c: c.facts.bytes).id
+
+    def round_trips(is_simulated: bool) -> set[float]:
+        [found, *_] = fit(observation, wanted, runs=30, draws=20, is_simulated=is_simulated)
+        return {rtt_s for n in found.networks for _, rtt_s in n.members[found.place(wanted)]}
+
+    drawn, [exact] = round_trips(False), round_trips(True)
+    assert len(drawn) == 20
+    assert max(drawn) <= exact
+    assert np.median(list(drawn)) == pytest.approx(exact - 0.6745 * 0.25 * 1500 * 8 / 8e6, abs=0.15e-3)
 
 
 def test_a_round_trip_is_that_of_a_whole_segment(observed: Callable[..., Observation]) -> None:
