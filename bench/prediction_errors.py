@@ -1,10 +1,12 @@
 """Fits the error model of predictions to real runs: `make prediction-errors PAIRS=FOLDER`.
 
 It writes rewindow/whatif/errors.toml.
-Only networks that are not judged on (lab/pairs.py) count, each as much as the others. For each metric the numbers of
+Only networks that are not judged on (lab/pairs.py) count, each as much as the others. Runs of the same number are left
+out of the comparison: the lab draws their losses alike, so that luck of the recorded run comes back in them, which
+it does nowhere else. For each metric the numbers of
 `rewindow.whatif.errors.Error` are those with the least interval score of single real runs and error of the median, by
-a search along one number after the other. What a network scores that was left out of the fit is printed, too: it tells
-how far the model depends on single networks.
+a search along one number after the other. What networks score that were left out of the fit, a tenth of them at a time,
+is printed, too: it tells how far the model depends on single networks.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bench.pair_runs import METRICS, Results, ask_all, runs_of
+from bench.pair_runs import METRICS, NAME, Asked, Results, ask_all, runs_of
 from bench.predictions import ALPHA
 from bench.speed import table
 from rewindow.whatif import errors
@@ -34,7 +36,9 @@ BOUNDS = {"level": (0.0, 1.0), "reach": (0.05, 3.0), "follow": (0.9, 1.0), "spre
           "change": (0.0, 1.0), "off": (0.0, 2.0)}  # fmt: skip
 STEPS = (0.2, 0.1, 0.05, 0.02)
 STEPS_NEARBY = STEPS[2:]
-"""From what fits all networks to what fits all but one."""
+"""From what fits all networks to what fits most of them."""
+PARTS = 10
+"""Of the networks, of which each is left out once."""
 SWEEPS = 6
 TEXT = """# Errors of predictions; see errors.py. Written by `make prediction-errors`, do not edit.
 # From {answers} answers on {networks} networks: {names}.
@@ -52,10 +56,17 @@ class Case:
     real: Array
 
 
+def _drawn_otherwise(a: Asked) -> list[dict[str, float | None]]:
+    """The real runs with another seed than the recorded one; all of them, where there is no other."""
+    name = NAME.fullmatch(a.run)
+    alike = int(name["number"]) - 1 if name else -1
+    return [r for i, r in enumerate(a.real) if i != alike] or a.real
+
+
 def cases(results: Results, metric: str) -> list[Case]:
     found = []
     for a in results.asked:
-        real = [errors.log(metric, v) for r in a.real if (v := r[metric]) is not None]
+        real = [errors.log(metric, v) for r in _drawn_otherwise(a) if (v := r[metric]) is not None]
         if metric not in a.simulated or not real or (metric == "completion_s" and errors.same_bytes(a.simulated)):
             continue
         recorded, (before, after) = a.recorded[metric], a.simulated[metric]
@@ -95,7 +106,7 @@ def fitted(own: Sequence[Case], start: Error = START, steps: Sequence[float] = S
             for field in fields(Error):
                 low, high = BOUNDS[field.name]
                 for sign in (-1, 1):
-                    value = min(max(getattr(best, field.name) + sign * step, low), high)
+                    value = round(min(max(getattr(best, field.name) + sign * step, low), high), 4)
                     tried = replace(best, **{field.name: value})
                     got = loss(tried)
                     if got < least:
@@ -106,14 +117,16 @@ def fitted(own: Sequence[Case], start: Error = START, steps: Sequence[float] = S
 
 
 def _of_metric(own: Sequence[Case]) -> tuple[Error, float | None]:
-    """The error model, and what networks score that it was not fitted to; None: there is one network."""
+    """The error model, and what networks score that it was not fitted to; None: there is one."""
     found = fitted(own)
     left_out = []
-    for name in sorted({c.network for c in own}):
-        without = [c for c in own if c.network != name]
+    names = sorted({c.network for c in own})
+    for part in range(min(PARTS, len(names))):
+        absent = set(names[part::PARTS])
+        without = [c for c in own if c.network not in absent]
         if without:
             other = fitted(without, found, STEPS_NEARBY)
-            left_out += [(name, score(other, c)) for c in own if c.network == name]
+            left_out += [(c.network, score(other, c)) for c in own if c.network in absent]
     return found, mean_of_networks(left_out) if left_out else None
 
 
@@ -121,10 +134,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="fits the error model of predictions to real runs")
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--asked", type=int, default=1, metavar="N", help="runs of each algorithm that are asked")
-    parser.add_argument("--from", type=Path, metavar="FILE", dest="saved", help="what `predictions --save` wrote")
+    parser.add_argument(
+        "--from", type=Path, metavar="FILE", dest="saved", nargs="+", help="what `predictions --save` wrote"
+    )
     options = parser.parse_args()
     if options.saved:
-        results = Results.read(options.saved).of(False)
+        results = Results()
+        for saved in options.saved:
+            results.asked += Results.read(saved).of(False).asked
     elif options.folder:
         runs = [r for r in runs_of(options.folder, lambda network: True) if not r.judged]
         results = ask_all(runs, options.asked, lambda name: print(name, file=sys.stderr, flush=True))
@@ -145,7 +162,7 @@ def main() -> int:
             inside = mean_of_networks([(c.network, score(found, c)) for c in own])
             rows.append((metric, str(len(own)), f"{inside:.3f}", "-" if left_out is None else f"{left_out:.3f}"))
     OUTPUT.write_text(text)
-    print("\n".join(table(("interval score", "answers", "fitted", "network left out"), rows, 1)))
+    print("\n".join(table(("interval score", "answers", "fitted", "networks left out"), rows, 1)))
     return 0
 
 
