@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every test: C under sanitizers, controllers for BPF, specifications, Python with real services, the dashboard in a browser.
+# Runs every test: C under sanitizers, specifications, Python with real services, the dashboard in a browser.
 # The last line is `N passed, N failed`; the exit status is 0 when nothing failed.
 set -u
 cd "$(dirname "$0")/.."
@@ -66,13 +66,6 @@ done
 
 step "several threads replay the committed captures, under the thread sanitizer" sh -c "
 	build/Threads/fuzz/replay_fuzz build/seeds/captures build/seeds/replay >build/test.log 2>&1 || { tail -n 40 build/test.log; exit 1; }"
-
-# What was replayed is what could be deployed: each controller, detector and scheduler is one file without libc or floating point.
-for source in core-c/src/control/*.c core-c/src/bottleneck/*.c core-c/src/scheduler/*.c; do
-	step "bpf ${source#core-c/src/}" sh -c "clang -target bpf -O2 -std=c11 -ffreestanding -Wall -Werror -Wno-missing-field-initializers \
-		-Icore-c/include -Icore-c/src/control -c '$source' -o build/bpf.o &&
-		! llvm-nm build/bpf.o | grep ' U ' | grep -vE 'rw_(control|detector|scheduler)_'"
-done
 
 wait $replay_test
 step "replay_test, under sanitizers" sh -c "[ $? = 0 ] || { cat build/replay_test.log; exit 1; }"

@@ -146,10 +146,11 @@ def drive(name: str, paths: Sequence[Any], oracle: type[Any] | None = None, **na
     return Controller(name, paths=entries, **named)  # type: ignore[arg-type]
 
 
-def close(got: float, expected: Fraction, change: Fraction, slack: Fraction = Fraction(0)) -> None:
-    """slack: the size of an algorithm's terms before they cancel each other."""
+def close(what: str, got: float, expected: Fraction, change: Fraction, slack: Fraction = Fraction(0)) -> None:
+    """what: of the path. slack: the size of an algorithm's terms before they cancel each other."""
     bound = ABSOLUTE + RELATIVE * (abs(change) + slack)
-    assert abs(Fraction(got) - expected) <= bound, (got, float(expected), float(bound))
+    wrong = f"{what} is {got}, not {float(expected)} (tolerance {float(bound):.2g})"
+    assert abs(Fraction(got) - expected) <= bound, wrong
 
 
 KINDS = [*["ack"] * 6, "withheld", "kept", "loss", "ece", "timeout", "undo", "idle", "resume", "join", "leave"]
@@ -301,14 +302,16 @@ def compare(controller: Controller, oracle: Oracle, before: list[Fraction], even
         got = controller.paths[i]
         was = before[i] if i < len(before) else expected.cwnd
         slack = event.acked / was if event.kind == "ack" and i == event.path else Fraction(0)
+        is_unset = expected.ssthresh is None
         try:
-            close(got.cwnd, expected.cwnd, expected.cwnd - was, slack)
+            close("cwnd", got.cwnd, expected.cwnd, expected.cwnd - was, slack)
+            assert math.isinf(got.ssthresh) is is_unset, f"ssthresh is {got.ssthresh}, not {expected.ssthresh}"
+            if expected.ssthresh is not None:
+                close("ssthresh", got.ssthresh, expected.ssthresh, expected.ssthresh - was)
         except AssertionError as wrong:
-            raise AssertionError(f"{event} on path {i} of {oracle} ({controller.state}): {wrong}") from None
-        assert math.isinf(got.ssthresh) is (expected.ssthresh is None), (i, event)
+            raise AssertionError(f"{wrong}, on path {i} after {event}; {oracle}, {controller.state}") from None
         expected.cwnd = Fraction(got.cwnd)
         if expected.ssthresh is not None:
-            close(got.ssthresh, expected.ssthresh, expected.ssthresh - was)
             expected.ssthresh = Fraction(got.ssthresh)
         same_fields(got, expected, event)
     same_words(controller, oracle, event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -67,7 +68,10 @@ def test_no_oracle_is_left_over(name: str) -> None:
 def test_an_oracle_has_the_words_and_options_of_its_controller(name: str, mode: str) -> None:
     """What a controller keeps of a path is compared with its oracle, or told to be no more than a result."""
     oracle = PAPER[name] if mode == "paper" else KERNEL[name]
-    of_path = {word for word, known in Controller(name, mode=mode).words.items() if known.of_path}
+    words = Controller(name, mode=mode).words
+    of_path = {word for word, known in words.items() if known.of_path}
+    misplaced = (set(oracle.words) & set(words)) - of_path
+    assert not misplaced, f"the C file keeps {misplaced} of the connection, the oracle of each path"
     unknown = of_path - set(oracle.words) - oracle.results
     assert not unknown, f"add {unknown} to `words` of the oracle of {name}, or to `results` if nothing depends on it"
     options = {o.name: o for o in ALGORITHMS[name].options}
@@ -350,6 +354,50 @@ def test_a_place_is_used_again_from_scratch(name: str, mode: str, data: st.DataO
             apply(c, name, event, clock)
         clock.now += event.wait
         assert told(used) == told(fresh), event
+
+
+WINDOW_BASED = [a.name for a in ALGORITHMS.values() if "rate" not in a.callbacks]
+SINGLE_PATH = [a.name for a in ALGORITHMS.values() if a.kind != "multipath"]
+
+
+@pytest.mark.parametrize("mode", ["paper", "kernel"])
+@pytest.mark.parametrize("name", WINDOW_BASED)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_a_timeout_lowers_the_threshold(name: str, mode: str, data: st.DataObject) -> None:
+    """RFC 5681 halves it; none of these leaves more than nine tenths of the window."""
+    paths = [whole(p) for p in data.draw(path_lists("avoidance", of=PAPER.get(name, Oracle), name=name))]
+    named: dict[str, Any] = {"detector": "none"} if uses_sets(name) else {}
+    controller = drive(name, paths, mode=mode, **named)
+    at = data.draw(st.integers(0, len(paths) - 1))
+    before = controller.paths[at].cwnd
+    controller.timeout(at)
+    assert controller.paths[at].ssthresh <= max(2, 0.9 * before)
+
+
+@pytest.mark.parametrize("mode", ["paper", "kernel"])
+@pytest.mark.parametrize("name", SINGLE_PATH)
+@settings(max_examples=30, deadline=None, suppress_health_check=SLOW)
+@given(data=st.data())
+def test_a_path_of_a_single_path_algorithm_is_alone(name: str, mode: str, data: st.DataObject) -> None:
+    """To the last bit: what happens on another one changes nothing of it, whichever of the two came first."""
+    paths = [whole(p) for p in data.draw(path_lists("avoidance", least=2, most=2))]
+    beside, alone = drive(name, paths, mode=mode), [drive(name, [p], mode=mode) for p in paths]
+    course = data.draw(courses([kind for kind in KINDS if kind not in ("join", "leave")]))
+    model, clock = Model(paths_of(paths)), Clock()
+    for _ in range(data.draw(st.integers(1, 30))):
+        event = data.draw(events_on(model, course))
+        for c in (beside, model):
+            apply(c, name, event, clock)
+        apply(alone[event.path], name, dataclasses.replace(event, path=0), clock)
+        clock.now += event.wait
+        for i, c in enumerate(alone):
+            assert told(beside, i) == told(c, 0), event
+
+
+def told(controller: Controller, path: int) -> list[Any]:
+    words = {k: v[path] for k, v in controller.state.items() if isinstance(v, list)}
+    return [words, controller.paths[path].cwnd, controller.paths[path].ssthresh]
 
 
 def test_options_and_names_are_checked() -> None:

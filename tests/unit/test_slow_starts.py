@@ -365,7 +365,7 @@ def test_a_loss_before_the_exit_halves(name: str, paths: list[Path], rule: str) 
         p.ssthresh = None
     controller = drive(name, paths, **({"aca_md": rule} if name == "tccc" else {}))
     controller.loss(path=0)
-    close(controller.paths[0].cwnd, max(paths[0].cwnd / 2, Fraction(2)), Fraction(0))
+    close("cwnd", controller.paths[0].cwnd, max(paths[0].cwnd / 2, Fraction(2)), Fraction(0))
 
 
 @pytest.mark.parametrize("rule", ["auto", "eq8", "half"])
