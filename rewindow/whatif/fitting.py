@@ -21,14 +21,13 @@ from rewindow.core import Choice
 from rewindow.simulator import Simulation, simulate
 from rewindow.whatif.batches import Batch, Report, Work, completed
 from rewindow.whatif.estimates import LONGEST, Estimate, estimate
-from rewindow.whatif.flights import most_bytes
 from rewindow.whatif.groups import Grouping, Place, components, groupings
 from rewindow.whatif.jitter import unevenness_s
 from rewindow.whatif.network import MTU_MIN_BYTES, Network, mtu_bytes, scenario
 from rewindow.whatif.observation import Observation, ObservedConnection
 from rewindow.whatif.outcomes import Outcome, of_transfer
 from rewindow.whatif.round_trips import Member, base_rtt_errors_s, base_rtts_s
-from rewindow.whatif.send_buffers import corrected, first_guess, held_back_at
+from rewindow.whatif.send_buffers import corrected, first_guess, held_back_at, simulated_most
 from rewindow.whatif.sources import Source, sources, stopped_in_time
 
 Array = npt.NDArray[Any]
@@ -419,7 +418,9 @@ def _fit_component(
             ran = simulate(there, seed + turn * each + i, choices, rows=True)
             made = outcomes(ran, len(connections))
             lasted = [np.nan if o.completion_s is None else o.completion_s for o in made]
-            return np.concatenate([_statistics(made, seen, tuple(full), jittery), lasted, most_bytes(ran, connections)])
+            return np.concatenate(
+                [_statistics(made, seen, tuple(full), jittery), lasted, simulated_most(ran, connections)]
+            )
 
         done = [begins + (ends - begins) * part / ROUNDS for part in (turn, turn + 1)]
         rows = yield Batch(each, simulated, *done)

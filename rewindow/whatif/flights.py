@@ -81,21 +81,6 @@ def simulated(
     return found
 
 
-def most_bytes(run: Simulation, connections: Sequence[ObservedConnection]) -> list[float]:
-    """Of each connection, before an ACK, on one of its subflows. The run's first transfers are these connections."""
-    found, first = [], 0
-    assert run.rows is not None
-    for connection in connections:
-        segments = [0.0]
-        for number, s in enumerate(connection.subflows, first):
-            rows = run.rows[run.rows["subflow"] == number]
-            before = rows["in_flight"].astype(float) + rows["delivered"]
-            segments.append(s.facts.mss_bytes * float(before.max(initial=0.0)))
-        first += len(connection.subflows)
-        found.append(max(segments))
-    return found
-
-
 def over_time(connection: ObservedConnection, first_ns: int, runs: Array) -> Flights:
     """runs: a row for each run, as `simulated` returns it. Ends where the recorded flight and 95 % of the runs do."""
     then = recorded(connection, first_ns)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rewindow.simulator import SEND_BUFFER_BYTES
+from rewindow.simulator import SEND_BUFFER_BYTES, Simulation
 from rewindow.whatif.observation import ObservedConnection, Series
 from rewindow.whatif.sources import written
 
@@ -97,6 +97,21 @@ def held_back_at(connection: ObservedConnection, first_ns: int) -> float | None:
         return None
     application = written(connection, first_ns)
     return None if application is not None and application.decides else most
+
+
+def simulated_most(run: Simulation, connections: Sequence[ObservedConnection]) -> list[float]:
+    """Of each connection, before an ACK, on one of its subflows. The run's first transfers are these connections."""
+    found, first = [], 0
+    assert run.rows is not None
+    for connection in connections:
+        segments = [0.0]
+        for number, s in enumerate(connection.subflows, first):
+            rows = run.rows[run.rows["subflow"] == number]
+            before = rows["in_flight"].astype(float) + rows["delivered"]
+            segments.append(s.facts.mss_bytes * float(before.max(initial=0.0)))
+        first += len(connection.subflows)
+        found.append(max(segments))
+    return found
 
 
 def first_guess(connection: ObservedConnection, held_at: float | None) -> float:
