@@ -230,8 +230,8 @@ def _ask(server: str, token: str, path: str, body: object = None) -> Any:
         return json.load(response)
 
 
-def load(server: str, token: str) -> int:
-    """Uploads all recordings and waits for their analysis. Returns how many there are."""
+def load(server: str, token: str, first_day: int = 0) -> int:
+    """Uploads the recordings from this day on and waits for their analysis. Returns how many there are."""
     from rewindow.client import uploads
     from rewindow.client.service import Service
 
@@ -240,7 +240,7 @@ def load(server: str, token: str) -> int:
     def send(wanted: Recording) -> None:
         uploads.upload(Service(server, token), str(record(wanted)), wanted.tags)
 
-    every = list(recordings())
+    every = [r for r in recordings() if r.begin_ns >= BEGIN_NS + first_day * DAY_NS]
     with ThreadPoolExecutor(UPLOADS) as pool:
         for done, _ in enumerate(pool.map(send, every), 1):
             if done % 20 == 0 or done == len(every):

@@ -178,7 +178,7 @@ def hold(page: Page, name: str, title: str) -> None:
             if width == 1280:
                 lists = page.evaluate(LISTS_BEYOND)
                 assert all(more <= 0 for more in lists), f"lists of {name} are {lists} pixels wider than their room"
-        assert violations(page, RULES[colours]) == [], f"{name}, {colours}"
+            assert violations(page, RULES[colours]) == [], f"{name}, {colours}, {width}"
     page.emulate_media(color_scheme="light")
     expected = {f"{label} as a file" for label in FILES.get(name, ())}
     groups = page.locator(".files[role=group]")

@@ -791,6 +791,10 @@ def test_a_send_buffer_that_was_seen_full_is_fitted(observed: Callable[..., Obse
     assert fits[0].seen_full == (True,)
     sizes = [network.send_buffers_bytes[0] for network in fits[0].networks]
     assert sizes == pytest.approx([200e3] * len(sizes), rel=0.05)
+    told = fit_document([fits], [0])["connections"][0]["hypotheses"][0]
+    assert told["send_buffers_bytes"] == [round(sizes[0])]
+    assert told["receive_buffers_bytes"][0] > 200e3
+    assert f"send buffer of 0: {sizes[0] / 1e3:.2f} kB" in fit_text([fits], [0])
     asked = whatif.ask(0, Choice("cubic"), runs=8)
     assert asked.verdict == "ok"
     recorded = asked.recorded["goodput_bps"] or 0
