@@ -434,7 +434,17 @@ def test_what_is_wrong_with_a_capture_is_shown(page: Page, tmp_path: Path) -> No
     expect(page.get_by_test_id("capture-verdict")).to_have_text("limited")
     expect(page.get_by_test_id("findings")).to_contain_text("cut capture")
     expect(page.get_by_test_id("findings")).to_contain_text("completion")
-    expect(page.get_by_test_id("finding-time").locator(".life").first).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("group", name="save findings over time").get_by_test_id("figure-csv").click()
+    head, *timed = csv.reader(saved.value.path().read_text().splitlines())
+    assert head == ["finding", "since_s", "until_s", "count"]
+    [cut_off] = [row for row in timed if row[0] == "cut_capture"]
+    cell = page.get_by_test_id("finding-time").first
+    room, life = cell.bounding_box(), cell.locator(".life").bounding_box()
+    assert room is not None
+    assert life is not None
+    begins = float(cut_off[1]) / float(cut_off[2])
+    assert (life["x"] - room["x"]) / room["width"] == pytest.approx(begins, abs=0.02)
     expect(page.get_by_test_id("verdict").first).to_be_visible()
     page.screenshot(path=SCREENSHOTS / "quality.png")
     assert page.troubles == []  # type: ignore[attr-defined]

@@ -307,6 +307,9 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     hold(page, "connections-page", "Connections")
     shown(page, stack, "/comparison?selection=kind%3Dmptcp&baseline=kind%3Dtcp&measure=goodput_bps", "bar")
     hold(page, "comparison-page", "Comparison")
+    head, *parts = saved_chart(page, "kind of both")
+    assert head == ["kind", "connections of these", "share of these", "connections of those", "share of those"]
+    assert sorted(parts) == [["mptcp", "1", "1", "0", "0"], ["tcp", "0", "0", "1", "1"]]
     head, *bins = saved_chart(page, "goodput of both")
     assert head == ["from", "to", "these", "those"]
     for column in (2, 3):
