@@ -39,6 +39,10 @@ _WIDENED = 1.5
 """How much wider than its posterior the next round draws: a regression should not leave its range."""
 _FREEDOM = 6.0
 """Degrees of freedom of the posterior."""
+_KEPT = 4
+"""Of so many runs of the last round one, the nearest, lends its round trips to draws of the posterior: what they do to
+who loses at a full queue is no line, which a regression would follow.
+"""
 _FAR = 3.0
 """How many standard deviations of its range a round may move the parameters."""
 _OUTLIER = 6.0
@@ -278,12 +282,15 @@ def _edges(estimates: Sequence[Estimate], duration_s: float) -> int:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Gaussian, of logarithms. misfit, log_evidence: as in Fit."""
+    """Gaussian, of logarithms. misfit, log_evidence: as in Fit. nearest: the runs, by number, in the order of how near
+    they come to the capture once the regression has moved them to the mean.
+    """
 
     mean: Array
     covariance: Array
     misfit: float
     log_evidence: float
+    nearest: Array
 
 
 def regressed(x: Array, y: Array, observed: Array, errors: Array, prior: Sequence[Parameter]) -> Posterior:
@@ -320,7 +327,9 @@ def regressed(x: Array, y: Array, observed: Array, errors: Array, prior: Sequenc
     total = likelihood + a @ np.linalg.inv(prior_precision) @ a.T
     surprise = off - a @ prior_mean
     log_evidence = -0.5 * float(surprise @ np.linalg.solve(total, surprise) + np.linalg.slogdet(total)[1])
-    return Posterior(mean, covariance, misfit, log_evidence)
+    away = near - (y - (x - mean) @ slopes[1:])
+    nearest = np.argsort(np.einsum("ij,jk,ik->i", away, weight, away), kind="stable")
+    return Posterior(mean, covariance, misfit, log_evidence, nearest)
 
 
 def _members(observation: Observation, group: Sequence[Place]) -> list[Member]:
@@ -371,12 +380,12 @@ def _fit_component(
         for at, error in zip(g, own, strict=True)
     }  # fmt: skip
 
-    def shortened(network: Network) -> Network:
-        """Its round trips without queue drawn."""
-        return network.with_shorter_rtts([
+    def drawn_errors_s() -> list[list[float]]:
+        """By how much round trips without queue are shorter, in one run."""
+        return [
             [too_long_s[c, s] * abs(random.standard_normal()) for s in range(len(observation.connections[c].subflows))]
             for c in members
-        ])  # fmt: skip
+        ]
 
     layout = tuple(tuple(path(c, s) for s in range(len(observation.connections[c].subflows))) for c in members)
     applications = sources(observation, members)
@@ -403,14 +412,18 @@ def _fit_component(
     first_ns, duration_s = observation.first_ns, observation.duration_s
     random = np.random.default_rng(seed)
     mean, covariance = np.array([p.log for p in prior]), np.diag([p.sd**2 for p in prior])
-    posterior = Posterior(mean, covariance, np.inf, -np.inf)
+    posterior = Posterior(mean, covariance, np.inf, -np.inf, np.empty(0, int))
+    shorter: list[list[list[float]]] = []
     packets = max(sum(s.facts.packets for c in connections for s in c.subflows), 1)
     each = max(min(runs, WORK_PACKETS // packets) // ROUNDS, 4 * len(prior) + 8)
     for turn in range(ROUNDS):
         x = random.multivariate_normal(mean, covariance, each, method="cholesky")
 
         starts = [replace(start, sources=own, send_buffers_bytes=buffers) for own in applications]
-        tried = [shortened(_network(starts[i % len(starts)], prior, x[i])) for i in range(each)]
+        shorter = [drawn_errors_s() for _ in range(each)]
+        tried = [
+            _network(starts[i % len(starts)], prior, x[i]).with_shorter_rtts(less_s) for i, less_s in enumerate(shorter)
+        ]
 
         def simulated(i: int, turn: int = turn, tried: list[Network] = tried) -> Array:
             """Statistics, then how long each connection took, and its largest flight."""
@@ -436,8 +449,11 @@ def _fit_component(
     wide = np.sqrt(_FREEDOM / random.chisquare(_FREEDOM, (draws, 1)))
     drawn = posterior.mean + (drawn - posterior.mean) * wide
     starts = [replace(start, sources=own, send_buffers_bytes=buffers) for own in applications]
+    kept = posterior.nearest[: max(each // _KEPT, 1)]
     networks = tuple(
-        shortened(_with_queues(_network(starts[i % len(starts)], prior, row), estimates, random))
+        _with_queues(_network(starts[i % len(starts)], prior, row), estimates, random).with_shorter_rtts(
+            shorter[random.choice(kept)]
+        )
         for i, row in enumerate(drawn)
     )
     return Fit(

@@ -264,13 +264,14 @@ def test_round_trips_that_were_seldom_seen_are_drawn(observed: Callable[..., Obs
     wanted = min(observation.connections, key=lambda c: c.facts.bytes).id
 
     def round_trips(is_simulated: bool) -> set[float]:
-        [found, *_] = fit(observation, wanted, runs=30, draws=20, is_simulated=is_simulated)
+        [found, *_] = fit(observation, wanted, runs=240, draws=100, is_simulated=is_simulated)
         return {rtt_s for n in found.networks for _, rtt_s in n.members[found.place(wanted)]}
 
     drawn, [exact] = round_trips(False), round_trips(True)
-    assert len(drawn) == 20
+    assert 10 < len(drawn) <= 20, "those of the nearest quarter of the last round's runs"
     assert max(drawn) <= exact
-    assert np.median(list(drawn)) == pytest.approx(exact - 0.6745 * 0.25 * 1500 * 8 / 8e6, abs=0.15e-3)
+    assert exact - 3e-3 / 8 < np.median(list(drawn)) < exact - 1e-5
+    assert exact - 4 * 3e-3 / 8 < min(drawn)
 
 
 def test_a_round_trip_is_that_of_a_whole_segment(observed: Callable[..., Observation]) -> None:
