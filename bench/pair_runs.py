@@ -47,6 +47,11 @@ class Run:
     def judged(self) -> bool:
         return self.network in JUDGED_NAMES
 
+    @property
+    def number(self) -> int:
+        name = NAME.fullmatch(self.name)
+        return int(name["number"]) if name else 0
+
     @cached_property
     def observation(self) -> Observation:
         whole = _observed(self.capture)
@@ -167,11 +172,12 @@ def _client(observation: Observation, scenario: Scenario | None) -> Any:
 def runs_of(folder: Path, only: Callable[[str], bool], alone: bool = False) -> list[Run]:
     """only: which networks, by name. alone: those in whose captures are several connections, without the others."""
     found = []
-    for path in sorted(folder.iterdir()):
+    for path in folder.iterdir():
         name = NAME.fullmatch(path.name)
         captures = sorted([*path.glob("*.pcap"), *path.glob("*.pcapng")])
         if name and captures and only(name["network"]):
             found.append(Run(path.name, name["network"], name["algorithm"], captures[0], alone))
+    found.sort(key=lambda r: (r.network, r.algorithm, r.number))
     if alone:
         found = [r for r in found if r.scenario is None or len(r.scenario.transfers) > 1]
     return found

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from rewindow.whatif.send_buffers import corrected, first_guess, held_back_at, s
 from rewindow.whatif.sources import Source, sources, stopped_in_time
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 
 ROUNDS = 3
 RUNS = 240
@@ -347,6 +348,11 @@ def _hypotheses(observation: Observation, grouping: Grouping, members: tuple[int
     return [tuple(e.with_unseen(algorithm) for e in found) for algorithm in UNSEEN]
 
 
+def _by_place(groups: Sequence[Sequence[Place]], values: Sequence[Sequence[T]]) -> dict[Place, T]:
+    """values: of the members of each group."""
+    return {place: v for g, own in zip(groups, values, strict=True) for place, v in zip(g, own, strict=True)}
+
+
 def _fit_component(
     observation: Observation,
     grouping: Grouping,
@@ -366,19 +372,14 @@ def _fit_component(
     of_group = [_members(observation, g) for g in groups]
     number = {place: i for i, g in enumerate(groups) for place in g}
     bases = [base_rtts_s(own, e.bottleneck) for own, e in zip(of_group, estimates, strict=True)]
-    without_queue_s = {
-        place: base for g, own in zip(groups, bases, strict=True) for place, base in zip(g, own, strict=True)
-    }
+    without_queue_s = _by_place(groups, bases)
 
     def path(c: int, s: int) -> tuple[int, float]:
         """The number of its bottleneck, and the round trip without queue."""
         return number[c, s], without_queue_s[c, s] or 0.05
 
     errors_s = [base_rtt_errors_s(own, e.bottleneck) for own, e in zip(of_group, estimates, strict=True)]
-    too_long_s = {
-        at: 0.0 if is_simulated else error for g, own in zip(groups, errors_s, strict=True)
-        for at, error in zip(g, own, strict=True)
-    }  # fmt: skip
+    too_long_s = dict.fromkeys(number, 0.0) if is_simulated else _by_place(groups, errors_s)
 
     def drawn_errors_s() -> list[list[float]]:
         """By how much round trips without queue are shorter, in one run."""
@@ -426,13 +427,13 @@ def _fit_component(
         ]
 
         def simulated(i: int, turn: int = turn, tried: list[Network] = tried) -> Array:
-            """Statistics, then how long each connection took, and its largest flight."""
+            """Statistics, then how long each connection took, and its largest flight where that tells its buffer."""
             there = scenario(connections, tried[i], first_ns, duration_s)
             ran = simulate(there, seed + turn * each + i, choices, rows=True)
             made = outcomes(ran, len(connections))
             lasted = [np.nan if o.completion_s is None else o.completion_s for o in made]
             return np.concatenate(
-                [_statistics(made, seen, tuple(full), jittery), lasted, simulated_most(ran, connections)]
+                [_statistics(made, seen, tuple(full), jittery), lasted, simulated_most(ran, connections, held_at)]
             )
 
         done = [begins + (ends - begins) * part / ROUNDS for part in (turn, turn + 1)]

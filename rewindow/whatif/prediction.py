@@ -139,6 +139,12 @@ def _limited(subflow: ObservedSubflow) -> Array:
     return limited[: free[-1] + 1] if len(free) else limited
 
 
+def _tells_limit(connection: ObservedConnection, first_ns: int) -> bool:
+    """Whether the capture shows what else held the sender back: pauses of its application, or its send buffer."""
+    application = written(connection, first_ns)
+    return bool(application and application.decides) or held_back_at(connection, first_ns) is not None
+
+
 def cannot_be_fitted(connection: ObservedConnection, first_ns: int) -> str | None:
     """Why nothing can be said of this connection, whatever the network; None: a fit may tell."""
     facts = connection.facts
@@ -152,9 +158,7 @@ def cannot_be_fitted(connection: ObservedConnection, first_ns: int) -> str | Non
     if largest < MTU_MIN_BYTES:
         return f"its packets have {largest} bytes at most: only paths for {MTU_MIN_BYTES} bytes and more are simulated"
     limited = np.concatenate([_limited(s) for s in connection.subflows])
-    application = written(connection, first_ns)
-    is_explained = (application and application.decides) or held_back_at(connection, first_ns) is not None
-    if len(limited) and limited.mean() > _LIMITED_MOST and not is_explained:
+    if len(limited) and limited.mean() > _LIMITED_MOST and not _tells_limit(connection, first_ns):
         return (
             f"the sender was held back at {limited.mean():.0%} of the ACKs, and not by its application's pauses: "
             "its send buffer is not known"

@@ -20,7 +20,7 @@ from rewindow.whatif.sources import written
 
 Array = npt.NDArray[Any]
 
-FIRST_GUESS = 1.5
+_FIRST_GUESS = 1.5
 """Buffer over the largest flight: what the kernel's accounting adds to data. Simulations correct it."""
 _QUIET_ACKS = 3
 """The core calls a sender limited from so many quiet ACKs in turn on (core-c/src/events/acked.c)."""
@@ -99,25 +99,27 @@ def held_back_at(connection: ObservedConnection, first_ns: int) -> float | None:
     return None if application is not None and application.decides else most
 
 
-def simulated_most(run: Simulation, connections: Sequence[ObservedConnection]) -> list[float]:
-    """Of each connection, before an ACK, on one of its subflows. The run's first transfers are these connections."""
+def simulated_most(
+    run: Simulation, connections: Sequence[ObservedConnection], held_at: Sequence[float | None]
+) -> list[float]:
+    """As most_in_flight, in a run whose first transfers are these connections; 0 where held_at is None."""
     found, first = [], 0
     assert run.rows is not None
-    for connection in connections:
-        segments = [0.0]
-        for number, s in enumerate(connection.subflows, first):
-            rows = run.rows[run.rows["subflow"] == number]
+    for connection, recorded in zip(connections, held_at, strict=True):
+        most = 0.0
+        if recorded is not None:
+            rows = run.rows[run.rows["subflow"] == first]
             before = rows["in_flight"].astype(float) + rows["delivered"]
-            segments.append(s.facts.mss_bytes * float(before.max(initial=0.0)))
+            most = connection.subflows[0].facts.mss_bytes * float(before.max(initial=0.0))
+        found.append(most)
         first += len(connection.subflows)
-        found.append(max(segments))
     return found
 
 
 def first_guess(connection: ObservedConnection, held_at: float | None) -> float:
     """In bytes. held_at: as held_back_at returns it."""
     if held_at is not None:
-        return FIRST_GUESS * held_at
+        return _FIRST_GUESS * held_at
     return max(float(SEND_BUFFER_BYTES), _UNSEEN_ROOM * most_in_flight(connection))
 
 

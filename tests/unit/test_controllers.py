@@ -392,10 +392,10 @@ def test_a_path_of_a_single_path_algorithm_is_alone(name: str, mode: str, data: 
         apply(alone[event.path], name, dataclasses.replace(event, path=0), clock)
         clock.now += event.wait
         for i, c in enumerate(alone):
-            assert told(beside, i) == told(c, 0), event
+            assert kept_of(beside, i) == kept_of(c, 0), event
 
 
-def told(controller: Controller, path: int) -> list[Any]:
+def kept_of(controller: Controller, path: int) -> list[Any]:
     words = {k: v[path] for k, v in controller.state.items() if isinstance(v, list)}
     return [words, controller.paths[path].cwnd, controller.paths[path].ssthresh]
 
