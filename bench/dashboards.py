@@ -148,6 +148,7 @@ AD_HOC: dict[str, tuple[str, dict[str, Any]]] = {
         {"measure": "goodput_bps", "group_by": ["sender_algorithm", "site"], "rtt_us_min": 1000},
     ),
     "jain by day, all of TCP": ("/v1/aggregates", {"measure": "jain", "group_by": "day", "kind": "tcp"}),
+    "jain by day, 4 weeks of TCP": ("/v1/aggregates", {"measure": "jain", "group_by": "day", "kind": "tcp", **PERIOD}),
     "values of four fields": (
         "/v1/connections/values", {"field": ["kind", "sender_algorithm", "verdict", "site"]}
     ),
@@ -171,7 +172,7 @@ def generate(owner_address: str, captures: int, each: int) -> None:
 
     backfills = [
         next(Path(versions[0]).glob(f"{number}_*.py")).read_text().split('BACKFILL = """')[1].split('"""')[0]
-        for number in ("0017", "0034", "0037")
+        for number in ("0017", "0034", "0037", "0040")
     ]
     with psycopg.connect(owner_address, autocommit=True) as database:
         numbers = {"CAPTURES": captures, "EACH": each, "LARGEST": captures - 1, "MANY": MANY}

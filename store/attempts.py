@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection as DatabaseConnection
-from sqlalchemy import Integer, and_, cast, delete, exists, func, insert, select, text, true, update
+from sqlalchemy import delete, exists, func, insert, select, text, update
 
 from store import histograms, jobs
 from store.database import engine
@@ -74,20 +74,16 @@ def publish(database: DatabaseConnection, taken: Claim, attempt_id: int, **value
     # Takes longer for more connections: before the job is locked, for which a request may wait.
     days = histograms.kept_days(attempt_id).scalar_subquery()
     database.execute(update(Attempt).where(Attempt.id == attempt_id).values(days=days))
-    # All groups at once: PostgreSQL may read the facts of the whole attempt for each of them otherwise.
-    elements = func.jsonb_array_elements_text(FairnessGroup.members["connections"])
-    members = elements.table_valued("number").render_derived()
-    is_member = and_(ConnectionFact.attempt_id == attempt_id, ConnectionFact.number == cast(members.c.number, Integer))
-    began = (
-        select(FairnessGroup.bottleneck, func.min(ConnectionFact.first_ns).label("first_ns"))
-        .join_from(FairnessGroup, members, true())
-        .join(ConnectionFact, is_member)
-        .where(FairnessGroup.attempt_id == attempt_id)
-        .group_by(FairnessGroup.bottleneck)
-        .subquery("began")
+    members = (
+        select(func.unnest(ConnectionFact.group_ids).label("group_id"), ConnectionFact.first_ns)
+        .where(ConnectionFact.attempt_id == attempt_id)
+        .subquery("members")
     )
-    own = (FairnessGroup.attempt_id == attempt_id, FairnessGroup.bottleneck == began.c.bottleneck)
-    database.execute(update(FairnessGroup).where(*own).values(first_ns=began.c.first_ns))
+    first_ns = func.min(members.c.first_ns).label("first_ns")
+    began = select(members.c.group_id, first_ns).group_by(members.c.group_id).subquery("began")
+    database.execute(
+        update(FairnessGroup).where(FairnessGroup.id == began.c.group_id).values(first_ns=began.c.first_ns)
+    )
     jobs.hold(database, taken)
     database.execute(
         update(Capture)

@@ -14,7 +14,6 @@ from sqlalchemy import (
     ColumnClause,
     ColumnElement,
     Float,
-    Integer,
     Select,
     String,
     and_,
@@ -123,34 +122,24 @@ class OfGroups:
         """As of connections. columns: of captures, and of facts `first_ns` and `attempt_id` only."""
         if not any(_columns_of_facts(condition) - {"attempt_id"} for condition in where):
             return self._of_captures(team_id, columns, *where, periods=periods)
-        number = func.jsonb_array_elements_text(FairnessGroup.members["connections"])
-        attempts = facts(team_id, ConnectionFact.attempt_id).where(*where, during(ConnectionFact.first_ns, periods))
-        # OFFSET: PostgreSQL would take each group apart anew for each connection of its capture.
-        its = (
-            select(
-                FairnessGroup.attempt_id,
-                FairnessGroup.bottleneck,
-                self.value.label("value"),
-                (FairnessGroup.verdict == "poor").label("unreliable"),
-                cast(number, Integer).label("number"),
-            )
-            .where(*([] if periods is ALWAYS else [FairnessGroup.attempt_id.in_(attempts)]))
-            .offset(0)
-            .subquery("its")
+        fact = ConnectionFact
+        member = (fact.attempt_id, func.unnest(fact.group_ids).label("group_id"), fact.first_ns)
+        selected = facts(team_id, *member).where(*where)
+        if periods is not ALWAYS:
+            # Of their captures all facts, because a group's first member may have begun before the period.
+            began = facts(team_id, fact.attempt_id).where(*where, during(fact.first_ns, periods))
+            selected = selected.where(fact.attempt_id.in_(began))
+        members = selected.subquery("members")
+        # PostgreSQL knows how many attempts there are, and not how many groups: by both, it expects enough.
+        by = (members.c.attempt_id, members.c.group_id)
+        of_each = select(*by, func.min(members.c.first_ns).label("first_ns")).group_by(*by).subquery("of_each")
+        query = select(
+            self.value.label("value"),
+            (FairnessGroup.verdict == "poor").label("unreliable"),
+            *(_of_group(c, of_each.c) for c in columns),
         )
-        is_member = and_(ConnectionFact.attempt_id == its.c.attempt_id, ConnectionFact.number == its.c.number)
-        first_ns = ConnectionFact.first_ns.label("first_ns")
-        if all(begin is not None and end is not None for begin, end in periods):
-            # Few groups, which the planner takes for many: LIMIT makes it look up their members.
-            member = facts(team_id, first_ns).where(*where, is_member).limit(1).lateral("member")
-            members = select(its, member.c.first_ns).join_from(its, member, true()).subquery("members")
-        else:
-            members = facts(team_id, its, first_ns).where(*where).join(its, is_member).subquery("members")
-        of_group = [members.c[name] for name in ("attempt_id", "bottleneck", "value", "unreliable")]
-        began = func.min(members.c.first_ns).label("first_ns")
-        of_each = select(*of_group, began).group_by(*of_group).subquery("of_each")
-        query = select(of_each.c.value, of_each.c.unreliable, *(_of_group(c, of_each.c) for c in columns))
-        query = query.join_from(of_each, Capture, Capture.attempt_id == of_each.c.attempt_id)
+        query = query.join_from(of_each, FairnessGroup, FairnessGroup.id == of_each.c.group_id)
+        query = query.join(Capture, Capture.attempt_id == of_each.c.attempt_id)
         return query.where(during(of_each.c.first_ns, periods))
 
     def _of_captures(
@@ -168,10 +157,9 @@ class OfGroups:
 
     def has_value(self, *, reliable: bool) -> ColumnElement[bool]:
         """Is a connection a member of a group that has a value, a reliable one if that is asked for?"""
-        is_member = FairnessGroup.members["connections"].contains(func.to_jsonb(ConnectionFact.number))
+        is_member = FairnessGroup.id == any_(ConnectionFact.group_ids)
         is_valid = [FairnessGroup.verdict != "poor"] if reliable else []
-        of_capture = FairnessGroup.attempt_id == ConnectionFact.attempt_id
-        return exists().where(of_capture, is_member, self.value.is_not(None), *is_valid).correlate(ConnectionFact)
+        return exists().where(is_member, self.value.is_not(None), *is_valid).correlate(ConnectionFact)
 
 
 def _is_of_facts(element: Any) -> bool:

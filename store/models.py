@@ -523,6 +523,8 @@ class ConnectionFact(Base):
     mean_windows: Mapped[list[float] | None] = mapped_column(ARRAY(REAL))
     """Sum over the subflows of the mean cwnd in segments under each of the attempt's algorithms; NaN for one without
     rows, None where none has any."""
+    group_ids: Mapped[list[int] | None] = mapped_column(ARRAY(BigInteger))
+    """Of the fairness groups that it is a member of, ascending; None: of none."""
 
 
 class DayHistogram(Base):
@@ -833,6 +835,8 @@ class FairnessGroup(Base):
 
     attempt_id: Mapped[int] = mapped_column(primary_key=True)
     bottleneck: Mapped[str] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(Identity(), unique=True)
+    """The facts of the members have it."""
     method: Mapped[str]
     """How it was found that the members share a bottleneck: sbd, declared or interface."""
     members: Mapped[dict[str, Any]]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import uuid
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import IO, Any
 
@@ -115,16 +116,17 @@ def store_and_publish(
             select(models.Capture.team_id).where(models.Capture.id == taken.subject_id)
         ).scalar_one()
     tally = rewindow.FairnessTally()
+    for table in replay.tables():
+        tally.add_table(table)
+    group_ids = _store_fairness(attempt_id, tally.groups())
     count = replay.connection_count()
     qualities = _Qualities()
     with AttemptWriter(attempt_id) as writer:
         for table in replay.tables():
-            tally.add_table(table)
             first = table.first_connection
             own = rows[first : first + len(table)]
-            store_table(writer, attempt_id, taken.subject_id, team_id, replay, table, own, labels, qualities)
+            store_table(writer, attempt_id, taken.subject_id, team_id, replay, table, own, labels, qualities, group_ids)
             report("storing", 0.9 + 0.1 * (first + len(table)) / count)
-    _store_fairness(attempt_id, tally)
     with engine().begin() as database:
         attempts.publish(
             database,
@@ -149,8 +151,10 @@ def store_table(
     rows: npt.NDArray[np.int64],
     labels: Sequence[str],
     qualities: _Qualities,
+    group_ids: Mapping[int, list[int]],
 ) -> None:
-    """Has some connections with their subflows written. Raises JobLost."""
+    """Has some connections with their subflows written. group_ids: of the fairness groups that each member is in, by
+    its number. Raises JobLost."""
     numbers = table.first_connection + np.arange(len(table))
     found = table.connections()
     violations = replay.violation_counts(table)
@@ -185,6 +189,7 @@ def store_table(
     if labels:
         subflows["windows"] = table.window_values(replay.window_rows(table, labels))
     facts = _facts(table, connections, subflows, team_id)
+    facts["group_ids"] = _of_numbers(numbers, group_ids)
     writer.copy(models.Connection, connections)
     writer.copy(models.ConnectionFact, facts)
     writer.copy(models.Subflow, subflows)
@@ -221,6 +226,22 @@ def _facts(
         total = np.where(unknown, np.nan, table.sums(np.nan_to_num(means)))
         facts["mean_windows"] = Column(total, np.asarray(unknown.all(axis=1)))
     return facts
+
+
+def _of_numbers(numbers: npt.NDArray[np.int64], known: Mapping[int, list[int]]) -> Column:
+    """What is known of these connections; many have the same, or nothing."""
+    codes = np.zeros(len(numbers), np.uint32)
+    texts: list[list[int] | None] = [None]
+    code_of: dict[tuple[int, ...], int] = {}
+    for row, number in enumerate(numbers.tolist()):
+        if number not in known:
+            continue
+        key = tuple(known[number])
+        if key not in code_of:
+            code_of[key] = len(texts)
+            texts.append(known[number])
+        codes[row] = code_of[key]
+    return Column(codes, texts=texts)
 
 
 def _of_both_ends(table: ConnectionTable, src: Column, dst: Column, order: Callable[[Any], Any]) -> Column:
@@ -280,8 +301,9 @@ class _Qualities:
                 self._ids[quality, verdict, unreliable] = database.execute(select(record.id).where(*same)).scalar_one()
 
 
-def _store_fairness(attempt_id: int, tally: rewindow.FairnessTally) -> None:
-    groups = [
+def _store_fairness(attempt_id: int, groups: Sequence[rewindow.FairnessGroup]) -> dict[int, list[int]]:
+    """Returns for each number of a member the ids of its groups, ascending. Raises JobLost."""
+    rows = [
         {
             "attempt_id": attempt_id,
             "bottleneck": g.bottleneck,
@@ -298,8 +320,15 @@ def _store_fairness(attempt_id: int, tally: rewindow.FairnessTally) -> None:
             "declared": g.declared,
             "verdict": g.verdict,
         }
-        for g in tally.groups()
+        for g in groups
     ]
-    if groups:
-        with attempts.writing(attempt_id) as database:
-            database.execute(insert(models.FairnessGroup), groups)
+    if not rows:
+        return {}
+    insertion = insert(models.FairnessGroup).returning(models.FairnessGroup.id, models.FairnessGroup.bottleneck)
+    with attempts.writing(attempt_id) as database:
+        ids = {bottleneck: group_id for group_id, bottleneck in database.execute(insertion, rows)}
+    found: dict[int, list[int]] = defaultdict(list)
+    for group in sorted(groups, key=lambda g: ids[g.bottleneck]):
+        for number in group.members:
+            found[number].append(ids[group.bottleneck])
+    return found

@@ -43,7 +43,7 @@ _AHEAD = 4
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
-_FLOAT4_OID, _FLOAT8_OID, _VARCHAR_OID, _INT4_OID, _INET_OID = 700, 701, 1043, 23, 869
+_FLOAT4_OID, _FLOAT8_OID, _VARCHAR_OID, _INT4_OID, _INT8_OID, _INET_OID = 700, 701, 1043, 23, 20, 869
 _INET4, _INET6 = bytes((2, 32, 0, 4)), bytes((3, 128, 0, 16))
 """Family, bits of the mask, not a network, bytes of the address."""
 
@@ -185,6 +185,8 @@ def _text(value: Any, kind: TypeEngine[Any]) -> bytes | None:
         return _array(_VARCHAR_OID, [str(v).encode() for v in value])
     if isinstance(kind, ARRAY) and isinstance(kind.item_type, INET):
         return _array(_INET_OID, [_inet(v) for v in value])
+    if isinstance(kind, ARRAY) and isinstance(kind.item_type, BigInteger):
+        return _array(_INT8_OID, [struct.pack(">q", v) for v in value])
     if isinstance(kind, ARRAY) and isinstance(kind.item_type, Integer):
         return _array(_INT4_OID, [struct.pack(">i", v) for v in value])
     raise TypeError(f"a text for a column of type {kind}")

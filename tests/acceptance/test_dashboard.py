@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
 import os
 import re
 import struct
@@ -19,6 +20,7 @@ import rewindow
 from deploy.run import CHECKOUT, Services, stop_process, wait_for
 from rewindow.conformance import step_logs
 from tests.conftest import CAPTURES, steps_taken
+from tests.unit.test_segments import reinjecting
 
 TLC_MS = 120_000
 """Java alone takes seconds to start, and there may be others that use the machine."""
@@ -197,6 +199,73 @@ def test_the_chart_by_keys_and_as_a_file(page: Page) -> None:
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
+LEFT_PX = 70
+"""Left of the picture of a chart are the labels of its axis."""
+
+
+def labels_of_axis(page: Page) -> list[tuple[float, float]]:
+    """The numbers with their places, pixels from the top, ascending."""
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="SVG").click()
+    drawn = ElementTree.fromstring(saved.value.path().read_bytes())
+    found = []
+    for text in drawn.findall(".//{*}text"):
+        is_left = float(text.attrib["x"]) < LEFT_PX and text.attrib["text-anchor"] == "end"
+        if is_left and re.fullmatch(r"[0-9.,]+", text.text or ""):
+            found.append((float((text.text or "").replace(",", "")), float(text.attrib["y"])))
+    return sorted(found)
+
+
+def places_per(labels: list[tuple[float, float]], of: Callable[[float], float]) -> list[float]:
+    return [(b - a) / (of(high) - of(low)) for (low, a), (high, b) in itertools.pairwise(labels)]
+
+
+def test_receive_windows_and_thresholds_are_on_the_axis_of_windows(page: Page) -> None:
+    """What was recorded and what was replayed, read by one cross-hair; the axis may be logarithmic."""
+    chart, told, pad = page.get_by_test_id("chart"), page.get_by_test_id("told"), page.get_by_role("application")
+    expect(chart.locator("canvas").first).to_be_visible()
+    kinds = {"window": "receiver's window", "ssthresh": "ssthresh of tccc"}
+    for what in kinds:
+        page.locator(f"[data-testid=line][data-what={what}]").click()
+    expect(page).to_have_url(re.compile("lines=flight%2Crtt%2Cwindow%2Cssthresh"))
+    expect(page.get_by_test_id("values-at")).to_contain_text("receiver's window, subflow 0")
+    assert (102, 119, 140) in drawn_colours(page) or (132, 146, 162) in drawn_colours(page), "the receiver's window"
+    pad.focus()
+    page.keyboard.press("0")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    expect(told).to_contain_text("ssthresh of tccc, subflow 0")
+    with page.expect_download() as saved:
+        page.get_by_test_id("save-csv").click()
+    rows = list(csv.DictReader(saved.value.path().read_text().splitlines()))
+    at = float(told.inner_text().partition(" s:")[0])
+    for words in (*kinds.values(), "in flight", "tccc"):
+        line = f"{words}, subflow 0"
+        last = [float(r["value"]) for r in rows if r["line"] == line and float(r["time_s"]) <= at][-1]
+        read = re.search(rf"(?:^|[:,] ){line} ([0-9.]+) segments", told.inner_text())
+        assert read is not None, line
+        assert float(read[1]) == pytest.approx(last, abs=0.51)
+
+    page.locator("[data-testid=line][data-what=rtt]").click()  # it has an axis of its own
+    expect(page.get_by_test_id("values-at")).not_to_contain_text("RTT")
+    linear = labels_of_axis(page)
+    assert len(linear) > 2
+    assert places_per(linear, float) == pytest.approx([places_per(linear, float)[0]] * (len(linear) - 1), rel=0.02)
+    page.get_by_test_id("log").click()
+    logarithmic = labels_of_axis(page)
+    assert len(logarithmic) > 2
+    steps = places_per(logarithmic, math.log)
+    assert steps == pytest.approx([steps[0]] * len(steps), rel=0.02)
+    page.get_by_test_id("log").click()
+    page.locator("[data-testid=line][data-what=rtt]").click()
+    for what in kinds:
+        page.locator(f"[data-testid=line][data-what={what}]").click()
+    pad.focus()
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("values-at")).not_to_have_class(re.compile("held"))
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
 def test_the_chart_by_every_key_and_by_hand(page: Page) -> None:
     """Each of those that the line below the chart names."""
     chart, pad = page.get_by_test_id("chart"), page.get_by_role("application")
@@ -306,6 +375,17 @@ def test_the_time_sequence_graph(page: Page) -> None:
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     expect(told).to_contain_text(re.compile(r"acknowledged [\d,]+, .*una \+ cwnd of tccc [\d,]+, data [\d,]+ to"))
+    places = {
+        n: int(v.replace(",", ""))
+        for n, v in re.findall(r"(acknowledged|receiver's window) ([\d,]+)", told.inner_text())
+    }
+    assert places["receiver's window"] > places["acknowledged"]
+    edge = page.locator("[data-testid=part][data-part=edge]")
+    edge.click()
+    expect(values).not_to_contain_text("receiver's window")
+    edge.click()
+    expect(values).to_contain_text("receiver's window")
+    page.get_by_role("application").focus()
     page.keyboard.press("w")
     expect(page).to_have_url(re.compile(r"graph=sequence.*from="))
     with page.expect_download() as saved:
@@ -491,6 +571,31 @@ def test_what_is_unreliable_is_hatched_while_its_subflow_lasts(page: Page, tmp_p
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
+def test_reinjections_are_marked(page: Page, tmp_path: Path) -> None:
+    """Data that another subflow had sent: the graph of the one that sends it again has it, with its letter."""
+    path = tmp_path / "reinjected.pcap"
+    reinjecting().write(path)
+    page.get_by_role("link", name="captures").first.click()
+    page.get_by_test_id("file").set_input_files(path)
+    row = page.get_by_test_id("capture").filter(has_text=path.name)
+    expect(row).to_have_attribute("data-state", "done")
+    row.get_by_role("link", name=path.name).click()
+    page.get_by_test_id("connection").locator("a[href^='/connections/']").first.click()
+    page.get_by_test_id("graph-sequence").click()
+    expect(page.get_by_test_id("segments-state")).to_contain_text("J: reinjection")
+    values = page.get_by_test_id("values-at")
+    for subflow, there, missing in ((0, "retransmissions", "reinjections"), (1, "reinjections", "retransmissions")):
+        page.get_by_test_id("sequence-subflow").nth(subflow).click()
+        expect(page.get_by_role("heading", name=f"Time-sequence graph of subflow {subflow}")).to_be_visible()
+        expect(values.locator("div").filter(has_text=re.compile(rf"{there}\s*1$"))).to_be_visible()
+        expect(values).not_to_contain_text(missing)
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="SVG").click()
+        letters = {t.text for t in ElementTree.fromstring(saved.value.path().read_bytes()).findall(".//{*}text")}
+        assert ("J" in letters, "R" in letters) == (there == "reinjections", there == "retransmissions")
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
 def test_a_specification_is_checked(page: Page) -> None:
     page.get_by_role("link", name="specifications").click()
     page.get_by_test_id("spec").select_option("Windows")
@@ -514,6 +619,13 @@ def test_a_specification_is_checked(page: Page) -> None:
     expect(page.get_by_test_id("coverage")).to_contain_text("Loss")
     page.screenshot(path=SCREENSHOTS / "counterexample.png", full_page=True)
     page.get_by_role("link", name="specifications").first.click()
+    headings = [
+        page.get_by_role("heading", name=name).bounding_box() for name in ("Your team's checks", "What can be checked")
+    ]
+    own, all_of_them = (box["y"] for box in headings if box is not None)
+    assert own < all_of_them, "the team's own checks are on top"
+    expect(page.get_by_test_id("specification").and_(page.locator("[open]"))).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollHeight") < 2500
     section = page.locator("[data-testid=specification][data-name=Windows]")
     expect(section.locator("summary")).to_contain_text("asprinted: violated Bounded")
     section.locator("summary").click()

@@ -246,6 +246,44 @@ def test_folders_and_duplicates(stack: Services, token: str, signed_in: Page, tm
     expect(sent).to_have_count(0)
 
 
+def drop(page: Page, *files: Path) -> None:
+    """As from a file manager, on the place for uploads."""
+    box = page.get_by_role("group", name="upload").bounding_box()
+    assert box is not None
+    browser = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [str(f) for f in files], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        place = {"x": box["x"] + 20, "y": box["y"] + 10}
+        browser.send("Input.dispatchDragEvent", {"type": kind, **place, "data": data})
+
+
+def test_several_files_that_are_dropped(stack: Services, token: str, signed_in: Page, tmp_path: Path) -> None:
+    """Each has its progress and its end: it arrives, is already here, or is refused with the reason."""
+    sample = (CAPTURES / "mptcp-ecn.pcap").read_bytes()
+    files = [tmp_path / name for name in ("one.pcap", "again.pcap", "empty.pcap", "other.pcap")]
+    for path, body in zip(files, (sample, sample, b"", sample[:100_000]), strict=True):
+        path.write_bytes(body)
+    held: list[Route] = []
+    signed_in.route("**/v1/captures?filename=one.pcap", lambda route: held.append(route))
+    drop(signed_in, *files)
+    sent = signed_in.get_by_test_id("upload")
+    expect(sent).to_have_count(len(files))
+    of_each = {path.name: sent.filter(has_text=path.name) for path in files}
+    expect(of_each["one.pcap"].get_by_role("progressbar")).to_be_visible()
+    expect(of_each["again.pcap"]).to_contain_text("arrived")
+    expect(of_each["empty.pcap"].get_by_role("alert")).to_contain_text("the upload is empty")
+    expect(of_each["other.pcap"]).to_contain_text("arrived")
+    expect(signed_in.get_by_text("3 of 4 uploads ended")).to_be_visible()
+    held.pop().continue_()
+    expect(of_each["one.pcap"]).to_contain_text("already here")
+    links = [of_each[name].get_by_role("link").get_attribute("href") for name in ("one.pcap", "again.pcap")]
+    assert links[0] == links[1]
+    expect(signed_in.get_by_test_id("capture")).to_have_count(2)
+    assert get(stack, token, "/v1/captures")["total"] == 2
+    signed_in.get_by_role("button", name="clear").click()
+    expect(sent).to_have_count(0)
+
+
 def test_a_folder_that_is_dropped(signed_in: Page, tmp_path: Path) -> None:
     """More entries than a browser tells at once; one that cannot be read keeps back nothing else."""
     folder = tmp_path / "tuesday"
@@ -271,13 +309,7 @@ def test_a_folder_that_is_dropped(signed_in: Page, tmp_path: Path) -> None:
             };
         }, {capture: true, once: true})"""
     )
-    box = signed_in.get_by_role("group", name="upload").bounding_box()
-    assert box is not None
-    browser = signed_in.context.new_cdp_session(signed_in)
-    data = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
-    for kind in ("dragEnter", "dragOver", "drop"):
-        place = {"x": box["x"] + 20, "y": box["y"] + 10}
-        browser.send("Input.dispatchDragEvent", {"type": kind, **place, "data": data})
+    drop(signed_in, folder)
     sent = signed_in.get_by_test_id("upload")
     expect(sent).to_have_count(many + 2)
     broken = sent.filter(has_text="tuesday/broken.pcap")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import uuid
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -12,8 +13,9 @@ from sqlalchemy import text, update
 
 from deploy.run import Services, wait_for
 from store.database import engine
-from store.models import Capture
+from store.models import Capture, Token
 from tests.acceptance.test_every_page import hold
+from tests.acceptance.test_page import asked
 from tests.acceptance.test_stack import get
 from tests.acceptance.test_whatifs import analysed, post
 from tests.conftest import CAPTURES, make_token
@@ -78,6 +80,59 @@ def test_an_owner_decides(stack: Services, owner: str, page: Page) -> None:
     expect(page.get_by_test_id("token-row")).to_have_count(1)
     page.goto(stack.address + "/captures")
     expect(page.get_by_test_id("file")).to_have_count(1)
+
+
+def test_a_member_has_another_role(stack: Services, page: Page) -> None:
+    """From then on the member's tokens may what the new role may, and the page offers no more."""
+    owner = make_token(["read", "write", "admin"])
+    sign_in(stack, page, owner)
+    page.get_by_test_id("member-name").fill("eve")
+    page.get_by_test_id("member-role").select_option("analyst")
+    page.get_by_test_id("add-member").click()
+    page.get_by_test_id("token-member").select_option(label="eve")
+    page.get_by_test_id("token-scope").select_option("write")
+    page.get_by_test_id("token-name").fill("laptop")
+    page.get_by_test_id("make-token").click()
+    of_eve = page.get_by_test_id("made").inner_text()
+    view = json.dumps({"page": "captures", "name": "mine", "query": ""}).encode()
+    asked(stack, of_eve, "/v1/views", view)
+    page.get_by_label("role of eve").select_option("viewer")
+    event = page.locator("[data-testid=event][data-action=change_member]")
+    expect(event).to_contain_text("analyst")
+    expect(event).to_contain_text("viewer")
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        asked(stack, of_eve, "/v1/views", view)
+    sign_in(stack, page, of_eve, "/captures")
+    expect(page.get_by_text("nothing uploaded yet")).to_be_visible()
+    expect(page.get_by_test_id("file")).to_have_count(0)
+    page.goto(f"{stack.address}/settings")
+    expect(page.get_by_test_id("member")).to_have_count(2)
+    expect(page.get_by_label("role of eve")).to_have_count(0)
+
+
+def test_a_token_ends(stack: Services, page: Page) -> None:
+    """After as many days as its maker chose. What uses it then is refused, and the list of tokens says why."""
+    owner = make_token(["read", "write", "admin"])
+    sign_in(stack, page, owner)
+    page.get_by_test_id("token-name").fill("for a month")
+    page.get_by_test_id("token-lasts").select_option(label="30 days")
+    page.get_by_test_id("make-token").click()
+    made = page.get_by_test_id("made").inner_text()
+    mine = get(stack, made, "/v1/teams/me")["id"]
+    (kept,) = [t for t in get(stack, owner, f"/v1/teams/{mine}/tokens") if t["name"] == "for a month"]
+    lasts = datetime.fromisoformat(kept["expires_at"]) - datetime.fromisoformat(kept["created_at"])
+    assert timedelta(days=30) - lasts < timedelta(minutes=10)
+    row = page.get_by_test_id("token-row").filter(has_text="for a month")
+    expect(row).to_contain_text(kept["expires_at"][:10])
+    sign_in(stack, page, made)
+    with engine().begin() as database:
+        database.execute(update(Token).where(Token.id == kept["id"]).values(expires_at=datetime.now(UTC)))
+    page.get_by_role("link", name="captures", exact=True).click()
+    expect(page.get_by_test_id("has-ended")).to_contain_text("revoked or has expired")
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        get(stack, made, "/v1/captures")
+    sign_in(stack, page, owner)
+    expect(row).to_contain_text("has expired")
 
 
 def test_an_owner_forbids_downloads(stack: Services, page: Page) -> None:

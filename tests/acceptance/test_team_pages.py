@@ -91,6 +91,47 @@ def test_a_cell_of_the_teams_page_leads_to_its_connections(stack: Services, team
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
+def test_a_point_of_a_trend_leads_to_its_connections(stack: Services, team: str, signed_in: Page) -> None:
+    """By a click on the chart, for the day that the line below it names."""
+    page = signed_in
+    trend = page.locator("[data-testid=trend][data-measure=goodput_bps]")
+    plot = trend.locator(".u-over")
+    plot.hover()
+    day = re.search(r"\d{4}-\d\d-\d\d", trend.locator(".read").inner_text())
+    assert day is not None
+    days = get(stack, team, "/v1/aggregates?measure=goodput_bps&group_by=day")["groups"]
+    (group,) = [g for g in days if g["key"][0].startswith(day[0])]
+    plot.click()
+    expect(page.get_by_test_id("total")).to_have_text(str(group["count"]))
+    assert query(page)["from"][0].startswith(day[0])
+    page.go_back()
+    expect(plot).to_be_visible()
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("path", "button"), [("/", "team"), ("/captures", "captures")])
+def test_a_view_is_saved_for_the_team(stack: Services, team: str, signed_in: Page, path: str, button: str) -> None:
+    page = signed_in
+    page.goto(f"{stack.address}{path}?tag=site%3Dberlin")
+    page.get_by_test_id("view-save").click()
+    page.get_by_label("name of the view").fill("Berlin")
+    page.get_by_role("button", name="save", exact=True).click()
+    view = page.get_by_test_id("view")
+    expect(view).to_have_attribute("aria-current", "true")
+    (kept,) = get(stack, team, f"/v1/views?page={button}")
+    assert (kept["name"], parse_qs(kept["query"])) == ("Berlin", {"tag": ["site=berlin"]})
+    page.get_by_test_id("filters").get_by_role("button", name="remove all").click()
+    expect(page).not_to_have_url(re.compile("berlin"))
+    expect(view).not_to_have_attribute("aria-current", "true")
+    view.click()
+    expect(page).to_have_url(re.compile("tag=site%3Dberlin"))
+    expect(view).to_have_attribute("aria-current", "true")
+    page.get_by_test_id("view-delete").click()
+    expect(view).to_have_count(0)
+    assert get(stack, team, f"/v1/views?page={button}") == []
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
 def test_tables_are_saved_as_files(stack: Services, team: str, signed_in: Page) -> None:
     """What a page shows, with its filters and its order, in all its pages."""
     page = signed_in
@@ -178,6 +219,58 @@ def test_connections_are_sorted_filtered_and_asked_for_at_once(stack: Services, 
     )
     shown = get(stack, team, "/v1/connections?q=ecn")["items"][0]["id"]
     assert "olia" in [r["label"] for r in get(stack, team, f"/v1/connections/{shown}")["replays"]]
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_captures_are_replayed_at_once(stack: Services, team: str, signed_in: Page) -> None:
+    """A replay of each connection of the chosen captures."""
+    page = signed_in
+    page.goto(f"{stack.address}/captures?tag=site%3Dosaka")
+    page.get_by_label("choose all that are shown").check()
+    page.locator(".bulk select").select_option("balia")
+    page.get_by_test_id("bulk-replay").click()
+    mine = get(stack, team, "/v1/connections?tag=site%3Dosaka")["items"]
+    expect(page.get_by_test_id("bulk-done")).to_have_text(
+        f"a replay of balia requested for {len(mine)} of {len(mine)} connections"
+    )
+    for connection in mine:
+        found = get(stack, team, f"/v1/connections/{connection['id']}")["replays"]
+        assert "balia" in [r["label"] for r in found]
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
+def test_captures_of_chosen_connections_are_tagged_and_deleted(stack: Services, page: Page) -> None:
+    token = make_token(["read", "write"])
+    for name in SITES.values():
+        post(
+            stack,
+            token,
+            f"/v1/captures?filename={name}",
+            (CAPTURES / name).read_bytes(),
+            "application/vnd.tcpdump.pcap",
+        )
+    wait_for("the analyses", lambda: all(c["state"] == "done" for c in get(stack, token, "/v1/captures")["items"]))
+    mine = get(stack, token, "/v1/connections?q=ecn")["total"]
+    page.context.clear_cookies()
+    page.goto(f"{stack.address}/connections?q=ecn")
+    page.get_by_test_id("token").fill(token)
+    page.get_by_test_id("sign-in").click()
+    rows = page.get_by_test_id("connection")
+    expect(rows).to_have_count(mine)
+    page.troubles.clear()  # type: ignore[attr-defined]  # the browser logs the 401 of before
+    rows.first.get_by_role("checkbox").check()
+    page.get_by_test_id("bulk-tag").fill("release=7")
+    page.get_by_role("button", name="tag", exact=True).click()
+    expect(page.get_by_test_id("bulk-done")).to_have_text("release=7 added to 1 of 1 captures")
+    tagged = {c["filename"]: c["tags"] for c in get(stack, token, "/v1/captures")["items"]}
+    assert tagged == {name: {"release": "7"} if "ecn" in name else {} for name in SITES.values()}
+    page.get_by_test_id("bulk-delete").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("Delete the captures of 1 connection")
+    page.get_by_role("alertdialog").get_by_role("button", name="delete").click()
+    expect(rows).to_have_count(0)
+    assert {c["filename"] for c in get(stack, token, "/v1/captures")["items"]} == set(SITES.values()) - {
+        SITES["lisbon"]
+    }
     assert page.troubles == []  # type: ignore[attr-defined]
 
 

@@ -249,8 +249,8 @@ def test_a_threshold_that_no_program_returned_is_put_right(tmp_path: Path, monke
                 windows = [step.paths[step.path][0] >> 16 for step in steps.result()]
             counts = loaded.status(reno).counts
             assert counts.losses > 0
-            # Each loss is put right once, the last one at an event after it. The kernel may skip the program itself a few
-            # times, and counts no loss then.
+            # Each loss is put right once, the last one at an event after it. The kernel may skip the program itself a
+            # few times, and counts no loss then.
             assert counts.losses - 1 <= counts.missed <= 2 * counts.losses
             assert counts.missed > 0
             assert 2 <= ssthresh(sender) < 1000

@@ -270,12 +270,12 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
     assert repr([row.windows for row in flows]) == repr([[1.5, math.nan, 3.0], [0.0, 0.0, 0.0], None])
 
 
-def fairness_group_columns(attempt: int, bottleneck: str = "a") -> dict[str, Column]:
+def fairness_group_columns(attempt: int, place: int = 0) -> dict[str, Column]:
     """One row of a small table of results."""
     one = np.ones(1)
     return {
         "attempt_id": Column(np.full(1, attempt)),
-        "bottleneck": Column(np.zeros(1, np.uint32), texts=[bottleneck]),
+        "bottleneck": Column(np.zeros(1, np.uint32), texts=[f"sbd-{place}"]),
         "method": Column(np.zeros(1, np.uint32), texts=["declared"]),
         "members": Column(np.zeros(1, np.uint32), texts=[{}]),
         "jain": Column(one),
@@ -309,8 +309,8 @@ def test_the_writer_s_block_ends_when_all_rows_are_committed(job: uuid.UUID) -> 
 
     def write() -> None:
         with AttemptWriter(attempt) as writer:
-            for bottleneck in ("a", "b", "c"):
-                writer.copy(FairnessGroup, fairness_group_columns(attempt, bottleneck))
+            for place in range(3):
+                writer.copy(FairnessGroup, fairness_group_columns(attempt, place))
             copied.set()
         seen_at_the_end.append(groups_of(attempt))
 

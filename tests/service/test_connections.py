@@ -366,7 +366,7 @@ def test_what_was_stored_before_gets_the_same_facts(rows: All, services: object)
 
     backfills = [
         importlib.import_module(f"migrations.versions.{name}").BACKFILL
-        for name in ("0017_connection_facts", "0034_all_ends")
+        for name in ("0017_connection_facts", "0034_all_ends", "0040_group_ids")
     ]
     every = text(
         "SELECT * FROM connection_facts WHERE attempt_id IN (SELECT attempt_id FROM captures WHERE id = ANY(:captures))"
@@ -383,6 +383,7 @@ def test_what_was_stored_before_gets_the_same_facts(rows: All, services: object)
     assert len(copied) == len(made) == len(rows)
     assert any(len(r["mean_windows"] or ()) == 5 for r in made)
     assert any(len(r["addresses"] or ()) == 4 for r in made)
+    assert any(r["group_ids"] for r in made)
     for one, other_one in zip(copied, made, strict=True):
         assert [one[n] for n in names] == [other_one[n] for n in names]
         for name in one:

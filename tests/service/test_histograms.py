@@ -103,10 +103,13 @@ class World:
             assert taken is not None
             attempt_id = attempts.start(database, taken, [])
         rows = [self._fact(attempt_id, number, days) for number in range(draw.randint(1, 9))]
+        groups = [self._group(attempt_id, place, len(rows)) for place in range(draw.choice((0, 1, 2)))]
         with attempts.writing(attempt_id) as database:
+            ids = [database.scalar(insert(FairnessGroup).values(g).returning(FairnessGroup.id)) for g in groups]
+            for row in rows:
+                has = [i for i, g in zip(ids, groups, strict=True) if row["number"] in g["members"]["connections"]]
+                row["group_ids"] = has or None
             database.execute(insert(ConnectionFact), rows)
-            for place in range(draw.choice((0, 1, 2))):
-                database.execute(insert(FairnessGroup).values(self._group(attempt_id, place, len(rows))))
         with engine().begin() as database:
             attempts.publish(database, taken, attempt_id, connection_count=len(rows))
         return capture_id
@@ -564,6 +567,8 @@ def test_captures_from_before_are_counted_after_the_migration(services: Services
     alembic(services, url, "upgrade head")
     with database.begin() as connection:
         assert connection.scalar(text("SELECT first_ns FROM fairness_groups")) == 2 * DAY_NS + 5
+        of_members = text("SELECT number FROM connection_facts f JOIN fairness_groups g ON g.id = ANY (f.group_ids)")
+        assert set(connection.scalars(of_members)) == {1, 3}
         rows = connection.execute(text("SELECT filename, days FROM captures JOIN attempts ON attempts.id = attempt_id"))
         assert {r.filename: r.days for r in rows} == {"one": [1], "two": [1, 2], "none": [], "many": None}
         stale = select(StaleDay.day).order_by(StaleDay.day)

@@ -100,8 +100,9 @@ def test_positions_are_those_of_the_acks() -> None:
 ON_SECOND: dict[str, Any] = {"client": "10.0.1.1", "server": "10.0.1.2", "ports": (2000, 80)}
 
 
-def test_reinjections_and_retransmissions_are_told_apart(tmp_path: Path) -> None:
-    """The same data on another subflow is a reinjection, on the same one a retransmission; a part of it is neither."""
+def reinjecting() -> Trace:
+    """One reinjection and one retransmission. The same data on another subflow is a reinjection, on the same one a
+    retransmission; a part of it is neither."""
     trace = Trace()
     first_subflow(trace, 1)
     joined(trace, token(SERVER_KEY, 1), 2.0)
@@ -112,8 +113,13 @@ def test_reinjections_and_retransmissions_are_told_apart(tmp_path: Path) -> None
     trace.packet(3.3, True, 151, 901, payload=100, options=mapping((base + 150) % 2**32, 101, 100), **ON_SECOND)
     trace.packet(4.3, True, 1, 1001, payload=100, options=mapping(base, 1, 100))
     trace.packet(4.4, False, 1001, 201)
+    trace.packet(4.5, False, 901, 251, **ON_SECOND)
+    return trace
+
+
+def test_reinjections_and_retransmissions_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "reinjected.pcap"
-    trace.write(path)
+    reinjecting().write(path)
     table = segments(path, 0)
     kinds = list(zip(table["subflow"].to_pylist(), table["kind"].to_pylist(), strict=True))
     assert kinds == [(0, "data"), (1, "reinjection"), (0, "data"), (1, "data"), (0, "retransmission")]
