@@ -6,7 +6,21 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Float, Integer, and_, case, cast, column, exists, func, or_, select, true
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Float,
+    Integer,
+    and_,
+    case,
+    cast,
+    column,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from store import facts
@@ -44,17 +58,7 @@ def window(label: str) -> ColumnElement[Any]:
 
     `attempts` must be there, and `replays` by an outer join on `asked_for`.
     """
-    subflow = func.jsonb_array_elements(Replay.windows).table_valued(column("value", JSONB)).alias("w")
-    total = select(func.sum(subflow.c.value["mean"].astext.cast(Float))).select_from(subflow)
-    return func.coalesce(_window_at_analysis(label), total.correlate(Replay).scalar_subquery())
-
-
-def shares() -> tuple[Any, ColumnElement[Any], ColumnElement[bool]]:
-    """The members of a fairness group as rows, what each got of its fair share, and which of them is the connection."""
-    elements = func.jsonb_array_elements(FairnessGroup.members["shares"])
-    share = elements.table_valued(column("share", JSONB), with_ordinality="place").render_derived().alias("s")
-    number = FairnessGroup.members["connections"][share.c.place.cast(Integer) - 1].astext.cast(Integer)
-    return share, share.c.share["ratio"].astext.cast(Float), number == ConnectionFact.number
+    return func.coalesce(_window_at_analysis(label), Replay.mean_window)
 
 
 _PREDICTED = WhatIf.result["predicted"]["goodput_bps"]["median"].astext.cast(Float)
@@ -86,17 +90,18 @@ def harmed(label: str | None) -> tuple[Any, ColumnElement[Any], ColumnElement[bo
 
 def _of_windows(label: str, reliable: bool) -> ColumnElement[bool]:
     analysed = exists().where(Attempt.id == ConnectionFact.attempt_id, _window_at_analysis(label).is_not(None))
-    replayed = exists().where(asked_for(label), Replay.windows != cast([], JSONB))
+    replayed = exists().where(asked_for(label), Replay.mean_window.is_not(None))
     has_value = or_(analysed.correlate(ConnectionFact), replayed.correlate(ConnectionFact, Capture))
     return and_(has_value, ~facts.made_unreliable("windows")) if reliable else has_value
 
 
 def _of_fair_share(reliable: bool) -> ColumnElement[bool]:
-    share, ratio, is_own = shares()
-    found = select(1).select_from(FairnessGroup).join(share, true()).where(is_own, ratio.is_not(None))
-    found = found.where(FairnessGroup.attempt_id == ConnectionFact.attempt_id)
+    columns = (column("group_id", BigInteger), column("ratio", Float(53)))
+    shares = func.unnest(ConnectionFact.group_ids, ConnectionFact.fair_share_ratios).table_valued(*columns)
+    share = shares.render_derived(name="share")
+    found = select(1).select_from(share).where(share.c.ratio != cast("NaN", Float(53)))
     if reliable:
-        found = found.where(FairnessGroup.verdict != "poor")
+        found = found.join(FairnessGroup, FairnessGroup.id == share.c.group_id).where(FairnessGroup.verdict != "poor")
     return found.correlate(ConnectionFact).exists()
 
 

@@ -90,7 +90,9 @@ INSERT INTO stale_days (team_id, day) SELECT DISTINCT team_id, (first_ns / 86400
 INSERT INTO fairness_groups (attempt_id, bottleneck, method, members, jain, mptcp_to_tcp_ratio, declared, verdict)
 SELECT attempt_id, 'sbd-' || number / 5, 'sbd',
     jsonb_build_object('connections', jsonb_agg(number ORDER BY number), 'goodput_bps',
-        jsonb_agg(goodput_bps ORDER BY number), 'kinds', jsonb_agg('tcp'::text)),
+        jsonb_agg(goodput_bps ORDER BY number), 'kinds', jsonb_agg('tcp'::text),
+        'shares', jsonb_agg(jsonb_build_object('limited_by', 'network', 'shared_s', 1, 'goodput_bps', goodput_bps,
+            'fair_bps', goodput_bps / (0.5 + chance), 'ratio', 0.5 + chance) ORDER BY number)),
     avg(1 - chance * chance * 0.3), 0.5 + avg(chance), false, CASE WHEN min(chance) < 0.05 THEN 'poor' ELSE 'good' END
 FROM drawn GROUP BY attempt_id, number / 5;
 INSERT INTO replays (id, capture_id, connection_id, connection_number, label, algorithm, state, created_at, acks_key,
@@ -149,6 +151,8 @@ AD_HOC: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "jain by day, all of TCP": ("/v1/aggregates", {"measure": "jain", "group_by": "day", "kind": "tcp"}),
     "jain by day, 4 weeks of TCP": ("/v1/aggregates", {"measure": "jain", "group_by": "day", "kind": "tcp", **PERIOD}),
+    "window:cubic by day, all": ("/v1/aggregates", {"measure": "window:cubic", "group_by": "day"}),
+    "fair_share_ratio by day, all": ("/v1/aggregates", {"measure": "fair_share_ratio", "group_by": "day"}),
     "values of four fields": (
         "/v1/connections/values", {"field": ["kind", "sender_algorithm", "verdict", "site"]}
     ),

@@ -525,6 +525,8 @@ class ConnectionFact(Base):
     rows, None where none has any."""
     group_ids: Mapped[list[int] | None] = mapped_column(ARRAY(BigInteger))
     """Of the fairness groups that it is a member of, ascending; None: of none."""
+    fair_share_ratios: Mapped[list[float] | None] = mapped_column(ARRAY(Float(53)))
+    """In the order of `group_ids`, what it got of its fair share; NaN: not known."""
 
 
 class DayHistogram(Base):
@@ -634,6 +636,9 @@ class Replay(Base):
     """Of this object and its overview. None: there is none, or an earlier version stored it."""
     windows: Mapped[dict[str, Any] | None]
     """For each subflow: mean, maximum and last cwnd, in segments."""
+    mean_window: Mapped[float | None]
+    """Sum over the subflows of the mean cwnd, as in `ConnectionFact.mean_windows`. None: it has no rows, or is not
+    done."""
 
     @property
     def has_series(self) -> bool:
@@ -828,6 +833,7 @@ class SweepWhatIf(Base):
 class FairnessGroup(Base):
     __tablename__ = "fairness_groups"
     __table_args__ = (
+        UniqueConstraint("id", postgresql_include=["verdict"]),
         CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"),
         _verdicts(),
         Index("ix_fairness_groups_first_ns", "first_ns"),
@@ -835,7 +841,7 @@ class FairnessGroup(Base):
 
     attempt_id: Mapped[int] = mapped_column(primary_key=True)
     bottleneck: Mapped[str] = mapped_column(primary_key=True)
-    id: Mapped[int] = mapped_column(Identity(), unique=True)
+    id: Mapped[int] = mapped_column(Identity())
     """The facts of the members have it."""
     method: Mapped[str]
     """How it was found that the members share a bottleneck: sbd, declared or interface."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import math
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,14 @@ Report = Callable[[str, float], None]
 
 NAMESPACE = uuid.UUID("6f7a3b52-3d0c-4f43-9d46-6ad4d1f3c1a5")
 """Ids are derived from capture and number, so that a second run makes the same rows."""
+
+
+class Membership(NamedTuple):
+    """Of a connection in a fairness group."""
+
+    group_id: int
+    fair_share_ratio: float
+    """NaN: not known."""
 
 
 def _columns(table: type[models.Base], without: set[str]) -> tuple[str, ...]:
@@ -118,14 +127,14 @@ def store_and_publish(
     tally = rewindow.FairnessTally()
     for table in replay.tables():
         tally.add_table(table)
-    group_ids = _store_fairness(attempt_id, tally.groups())
+    groups_of = _store_fairness(attempt_id, tally.groups())
     count = replay.connection_count()
     qualities = _Qualities()
     with AttemptWriter(attempt_id) as writer:
         for table in replay.tables():
             first = table.first_connection
             own = rows[first : first + len(table)]
-            store_table(writer, attempt_id, taken.subject_id, team_id, replay, table, own, labels, qualities, group_ids)
+            store_table(writer, attempt_id, taken.subject_id, team_id, replay, table, own, labels, qualities, groups_of)
             report("storing", 0.9 + 0.1 * (first + len(table)) / count)
     with engine().begin() as database:
         attempts.publish(
@@ -151,10 +160,10 @@ def store_table(
     rows: npt.NDArray[np.int64],
     labels: Sequence[str],
     qualities: _Qualities,
-    group_ids: Mapping[int, list[int]],
+    groups_of: Mapping[int, list[Membership]],
 ) -> None:
-    """Has some connections with their subflows written. group_ids: of the fairness groups that each member is in, by
-    its number. Raises JobLost."""
+    """Has some connections with their subflows written. groups_of: of the members of fairness groups, by number.
+    Raises JobLost."""
     numbers = table.first_connection + np.arange(len(table))
     found = table.connections()
     violations = replay.violation_counts(table)
@@ -189,7 +198,7 @@ def store_table(
     if labels:
         subflows["windows"] = table.window_values(replay.window_rows(table, labels))
     facts = _facts(table, connections, subflows, team_id)
-    facts["group_ids"] = _of_numbers(numbers, group_ids)
+    facts |= _memberships(numbers, groups_of)
     writer.copy(models.Connection, connections)
     writer.copy(models.ConnectionFact, facts)
     writer.copy(models.Subflow, subflows)
@@ -228,20 +237,17 @@ def _facts(
     return facts
 
 
-def _of_numbers(numbers: npt.NDArray[np.int64], known: Mapping[int, list[int]]) -> Column:
-    """What is known of these connections; many have the same, or nothing."""
+def _memberships(numbers: npt.NDArray[np.int64], groups_of: Mapping[int, list[Membership]]) -> dict[str, Column]:
+    """The columns of facts that tell of which fairness groups these connections are members."""
     codes = np.zeros(len(numbers), np.uint32)
-    texts: list[list[int] | None] = [None]
-    code_of: dict[tuple[int, ...], int] = {}
+    ids: list[list[int] | None] = [None]
+    ratios: list[list[float] | None] = [None]
     for row, number in enumerate(numbers.tolist()):
-        if number not in known:
-            continue
-        key = tuple(known[number])
-        if key not in code_of:
-            code_of[key] = len(texts)
-            texts.append(known[number])
-        codes[row] = code_of[key]
-    return Column(codes, texts=texts)
+        if groups := groups_of.get(number):
+            codes[row] = len(ids)
+            ids.append([g.group_id for g in groups])
+            ratios.append([g.fair_share_ratio for g in groups])
+    return {"group_ids": Column(codes, texts=ids), "fair_share_ratios": Column(codes, texts=ratios)}
 
 
 def _of_both_ends(table: ConnectionTable, src: Column, dst: Column, order: Callable[[Any], Any]) -> Column:
@@ -301,8 +307,8 @@ class _Qualities:
                 self._ids[quality, verdict, unreliable] = database.execute(select(record.id).where(*same)).scalar_one()
 
 
-def _store_fairness(attempt_id: int, groups: Sequence[rewindow.FairnessGroup]) -> dict[int, list[int]]:
-    """Returns for each number of a member the ids of its groups, ascending. Raises JobLost."""
+def _store_fairness(attempt_id: int, groups: Sequence[rewindow.FairnessGroup]) -> dict[int, list[Membership]]:
+    """Returns the groups of each member, by its number and in the order of their ids. Raises JobLost."""
     rows = [
         {
             "attempt_id": attempt_id,
@@ -327,8 +333,8 @@ def _store_fairness(attempt_id: int, groups: Sequence[rewindow.FairnessGroup]) -
     insertion = insert(models.FairnessGroup).returning(models.FairnessGroup.id, models.FairnessGroup.bottleneck)
     with attempts.writing(attempt_id) as database:
         ids = {bottleneck: group_id for group_id, bottleneck in database.execute(insertion, rows)}
-    found: dict[int, list[int]] = defaultdict(list)
+    found: dict[int, list[Membership]] = defaultdict(list)
     for group in sorted(groups, key=lambda g: ids[g.bottleneck]):
-        for number in group.members:
-            found[number].append(ids[group.bottleneck])
+        for number, share in zip(group.members, group.shares, strict=True):
+            found[number].append(Membership(ids[group.bottleneck], math.nan if share is None else share.ratio))
     return found

@@ -54,6 +54,13 @@ def _finish(taken: Claim, key: str, size: int, windows: list[dict[str, float]]) 
         connection.execute(
             update(models.Replay)
             .where(models.Replay.id == taken.subject_id)
-            .values(state=models.State.done, error=None, acks_key=key, series_bytes=size, windows=windows)
+            .values(
+                state=models.State.done,
+                error=None,
+                acks_key=key,
+                series_bytes=size,
+                windows=windows,
+                mean_window=sum(w["mean"] for w in windows) if windows else None,
+            )
         )
         jobs.finish(connection, taken)

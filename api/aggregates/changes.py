@@ -254,7 +254,7 @@ async def _of_facts(
     measure, dimension = measures.of(name), dimensions.of(by)
     is_late = ConnectionFact.first_ns >= filters.nanoseconds(split)
     columns: list[Any] = [dimension.value.label("key"), Capture.id.label("capture"), is_late.label("is_late")]
-    rows = dimensions.joined(measure.rows(caller, wanted, columns), [dimension]).subquery("scanned")
+    rows = measure.rows(caller, wanted, columns, [dimension]).subquery("scanned")
     is_valid = true() if include_unreliable else ~rows.c.unreliable
     of_captures = (
         select(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, false, true
+from sqlalchemy import ColumnElement, Float, Select, cast, false, func, select, true
 
 from api import filters, measured
 from api.connections.search import selected
-from api.dimensions import Dimension
+from api.dimensions import Dimension, joined
 from api.errors import Unprocessable
 from api.filters import Filters
 from api.measured import NAMES as NAMES
@@ -23,46 +23,56 @@ from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, Replay
 @dataclass(frozen=True)
 class Measure:
     """rows: what a team's filters select, one row for each value: the columns `value` and `unreliable`, and any further
-    ones of facts, captures and qualities. of_captures: dimensions that need a connection do not apply."""
+    ones of facts, captures and these dimensions. of_captures: dimensions that need a connection do not apply."""
 
     unit: str
-    rows: Callable[[Caller, Filters, list[ColumnElement[Any]]], Select[Any]]
+    rows: Callable[[Caller, Filters, Sequence[ColumnElement[Any]], Sequence[Dimension]], Select[Any]]
     of_captures: bool = False
 
 
 def _of_facts(of: facts.Measured) -> Measure:
-    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+    def rows(
+        caller: Caller, wanted: Filters, columns: Sequence[ColumnElement[Any]], by: Sequence[Dimension]
+    ) -> Select[Any]:
         conditions = (*filters.of_captures(wanted), *filters.of_connections(wanted, times=False))
-        return of.rows(caller.team_id, columns, *conditions, periods=filters.periods(wanted))
+        return joined(of.rows(caller.team_id, columns, *conditions, periods=filters.periods(wanted)), by)
 
     return Measure(of.unit, rows, of.of_captures)
 
 
 def _of_windows(algorithm: str) -> Measure:
-    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+    def rows(
+        caller: Caller, wanted: Filters, columns: Sequence[ColumnElement[Any]], by: Sequence[Dimension]
+    ) -> Select[Any]:
         unreliable = facts.made_unreliable("windows").label("unreliable")
         query = selected(caller, wanted, measured.window(algorithm).label("value"), unreliable, *columns)
         query = query.join(Attempt, Attempt.id == ConnectionFact.attempt_id)
-        return query.outerjoin(Replay, measured.asked_for(algorithm))
+        return joined(query.outerjoin(Replay, measured.asked_for(algorithm)), by)
 
     return Measure("segments", rows)
 
 
-def _of_fair_share(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+def _of_fair_share(
+    caller: Caller, wanted: Filters, columns: Sequence[ColumnElement[Any]], by: Sequence[Dimension]
+) -> Select[Any]:
     """A value for each member of each group."""
-    share, ratio, is_own = measured.shares()
+    group_id = func.unnest(ConnectionFact.group_ids).label("group_id")
+    ratio = func.unnest(ConnectionFact.fair_share_ratios).label("ratio")
+    members = joined(selected(caller, wanted, group_id, ratio, *columns), by).subquery("members")
+    value = func.nullif(members.c.ratio, cast("NaN", Float(53))).label("value")
     unreliable = (FairnessGroup.verdict == "poor").label("unreliable")
-    query = selected(caller, wanted, ratio.label("value"), unreliable, *columns)
-    query = query.join(FairnessGroup, FairnessGroup.attempt_id == ConnectionFact.attempt_id).join(share, true())
-    return query.where(is_own)
+    query = select(value, unreliable, *(members.c[c.key] for c in columns if c.key is not None))
+    return query.join_from(members, FairnessGroup, FairnessGroup.id == members.c.group_id)
 
 
 def _of_whatif(algorithm: str) -> Measure:
     """A value for each finished what-if that changes this connection alone, without settings of the network."""
 
-    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+    def rows(
+        caller: Caller, wanted: Filters, columns: Sequence[ColumnElement[Any]], by: Sequence[Dimension]
+    ) -> Select[Any]:
         query = selected(caller, wanted, measured.GAINED.label("value"), false().label("unreliable"), *columns)
-        return query.join(WhatIf, measured.alone(algorithm))
+        return joined(query.join(WhatIf, measured.alone(algorithm)), by)
 
     return Measure("1", rows)
 
@@ -70,10 +80,12 @@ def _of_whatif(algorithm: str) -> Measure:
 def _of_harm(algorithm: str | None) -> Measure:
     """A value for each connection beside one that a what-if changed, and nothing else, where harm could be said."""
 
-    def rows(caller: Caller, wanted: Filters, columns: list[ColumnElement[Any]]) -> Select[Any]:
+    def rows(
+        caller: Caller, wanted: Filters, columns: Sequence[ColumnElement[Any]], by: Sequence[Dimension]
+    ) -> Select[Any]:
         beside, harm, about = measured.harmed(algorithm)
         query = selected(caller, wanted, harm.label("value"), false().label("unreliable"), *columns)
-        return query.join(WhatIf, WhatIf.capture_id == Capture.id).join(beside, true()).where(about)
+        return joined(query.join(WhatIf, WhatIf.capture_id == Capture.id).join(beside, true()).where(about), by)
 
     return Measure("1", rows)
 

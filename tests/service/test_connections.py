@@ -366,7 +366,7 @@ def test_what_was_stored_before_gets_the_same_facts(rows: All, services: object)
 
     backfills = [
         importlib.import_module(f"migrations.versions.{name}").BACKFILL
-        for name in ("0017_connection_facts", "0034_all_ends", "0040_group_ids")
+        for name in ("0017_connection_facts", "0034_all_ends", "0040_read_by_aggregates")
     ]
     every = text(
         "SELECT * FROM connection_facts WHERE attempt_id IN (SELECT attempt_id FROM captures WHERE id = ANY(:captures))"

@@ -564,8 +564,20 @@ def test_captures_from_before_are_counted_after_the_migration(services: Services
                 " WHERE filename = 'two'"
             )
         )
+        connection.execute(
+            text(
+                "INSERT INTO replays (id, capture_id, connection_id, connection_number, label, algorithm, state,"
+                " windows)"
+                " SELECT gen_random_uuid(), captures.id, gen_random_uuid(), n, 'lia', 'lia', 'done', windows"
+                " FROM captures,"
+                " (VALUES (1, '[{\"mean\": 2.5}, {\"mean\": 4}]'::jsonb), (2, '[]')) AS v (n, windows)"
+                " WHERE filename = 'two'"
+            )
+        )
     alembic(services, url, "upgrade head")
     with database.begin() as connection:
+        means = text("SELECT mean_window FROM replays ORDER BY connection_number")
+        assert list(connection.scalars(means)) == [6.5, None]
         assert connection.scalar(text("SELECT first_ns FROM fairness_groups")) == 2 * DAY_NS + 5
         of_members = text("SELECT number FROM connection_facts f JOIN fairness_groups g ON g.id = ANY (f.group_ids)")
         assert set(connection.scalars(of_members)) == {1, 3}
