@@ -337,15 +337,21 @@ def pages(services: Services, token: str) -> dict[str, tuple[str, list[str]]]:
         stamps = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(end - d * day)) for d in (7 * ago + 7, 7 * ago)]
         return urlencode(dict(zip(("from", "to"), stamps, strict=True)))
 
+    check = _ask(services, token, "/v1/model-checks?limit=1")["items"][0]
+    team = [*(TREND.format(m) for m in TRENDS), "[data-testid=changed]:not([data-compared=''])", "[data-testid=cell]"]
     return {
-        "team": ("/", [*(TREND.format(m) for m in TRENDS), "[data-testid=changed]:not([data-compared=''])",
-            "[data-testid=cell]"]),
+        "team": ("/", team),
+        "team, beside the period before": ("/?compare=before", [*team, "[data-testid=trend] h3"]),
         "captures": ("/captures", ["[data-testid=capture]", "[data-testid=total]:not(:empty)"]),
         "connections": ("/connections", ["[data-testid=connection]", "[data-testid=total]:not(:empty)"]),
+        "connections, most frequent values": (
+            "/connections?values=", ["[data-testid=connection]", "[data-testid=values]"]),
         "comparison of two weeks": (
             "/comparison?" + urlencode({"selection": week(0), "baseline": week(1)}), ["[data-testid=bar]"]),
         "alerts": ("/alerts", ["[data-testid=alert]"]),
         "specifications": ("/specifications", ["[data-testid=specification]", "[data-testid=model-check]"]),
+        "a model check": (f"/model-checks/{check['id']}", ["[data-testid=check-state]"]),
+        "documentation of the API": ("/docs", ["#operations-teams-mine_v1_teams_me_get"]),
         "settings": ("/settings", [f"[data-testid={i}]" for i in ("usage", "member", "token-row", "event", "due")]),
         f"a capture with {MANY} connections": (
             f"/captures/{largest}", ["[data-testid=connection]", "[data-testid=total]:not(:empty)",

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 FOLDER = CHECKOUT / "build" / "demo" / hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
@@ -269,11 +270,23 @@ def predict(server: str, token: str) -> int:
     return int(sweep["done"])
 
 
-PICTURES = {
-    "team": "/?span=week&measure=rtt_inflation&rows=kind",
-    "connections": "/connections?values=open&kind=mptcp",
-}
-"""Addresses of the dashboard, by the names of their pictures in docs/."""
+def pictures(server: str, token: str) -> dict[str, tuple[str, str]]:
+    """Addresses of the dashboard, and a selector of what is there when all is, by the names of their pictures in
+    docs/."""
+    osaka = "tag=site%3Dosaka&kind=mptcp"
+    week, before = urlencode({"from": moment(42)}), urlencode({"from": moment(35), "to": moment(42)})
+    of_weeks = urlencode({"selection": f"{osaka}&{week}", "baseline": f"{osaka}&{before}", "measure": "rtt_us"})
+    lossy = f"/v1/connections?{osaka}&{week}&limit=1&sort=-retransmission_rate"
+    connection = _ask(server, token, lossy)["items"][0]
+    return {
+        "team": ("/?span=week&measure=rtt_inflation&rows=kind", "[data-testid=cell]"),
+        "connections": ("/connections?values=open&kind=mptcp", "[data-testid=connection]"),
+        "comparison": (f"/comparison?{of_weeks}", "[data-testid=bar]"),
+        "capture": (f"/captures/{connection['capture_id']}", "[data-testid=connection]"),
+        "sequence": (f"/connections/{connection['id']}?graph=sequence", "[data-testid=chart]:not([data-bars='0'])"),
+    }
+
+
 WIDTH, HEIGHT = 1280, 1240
 
 
@@ -289,8 +302,10 @@ def draw(server: str, token: str, folder: Path) -> None:
         page.get_by_test_id("token").fill(token)
         page.get_by_test_id("sign-in").click()
         page.get_by_test_id("cell").first.wait_for()
-        for name, address in PICTURES.items():
-            page.goto(server + address, wait_until="networkidle")
+        for name, (address, there) in pictures(server, token).items():
+            page.goto(server + address)
+            page.locator(there).first.wait_for()
+            page.wait_for_load_state("networkidle")
             file = folder / f"{name}.png"
             page.screenshot(path=file)
             with Image.open(file) as picture:

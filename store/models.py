@@ -833,7 +833,7 @@ class SweepWhatIf(Base):
 class FairnessGroup(Base):
     __tablename__ = "fairness_groups"
     __table_args__ = (
-        UniqueConstraint("id", postgresql_include=["verdict"]),
+        UniqueConstraint("id", postgresql_include=["verdict", "jain", "mptcp_to_tcp_ratio"]),
         CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"),
         _verdicts(),
         Index("ix_fairness_groups_first_ns", "first_ns"),

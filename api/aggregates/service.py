@@ -110,7 +110,8 @@ def _keys(by: Sequence[Dimension]) -> list[ColumnElement[Any]]:
 def _grouped(rows: Select[Any], by: Sequence[Dimension], include_unreliable: bool, limit: int) -> Any:
     """A row for each group that is shown, and one for all; each with its buckets, and how many values they have."""
     # OFFSET: PostgreSQL computes each value once, and expects fewer buckets than values, so that it need not sort them.
-    scanned = rows.offset(literal_column("0")).subquery("scanned")
+    # With a constant of this type several of its processes may take part.
+    scanned = rows.offset(literal_column("'0'::bigint")).subquery("scanned")
     keys = [scanned.c[f"key{place}"] for place in range(len(by))]
     bucket = kept.bucket(scanned.c.value)
     cells = (

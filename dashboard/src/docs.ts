@@ -19,4 +19,18 @@ const accessible = ({ React }: System) => ({
   },
 });
 
-SwaggerUI({ url: "/v1/openapi.json", dom_id: "#docs", deepLinking: true, docExpansion: "list", validatorUrl: null, plugins: [accessible] });
+// The description's security schemes refer to nothing. To resolve them, as Swagger UI does before it shows anything, it would work through
+// the whole description for a second.
+const isSchemes = (path: string[]) => path.join(".") === "components.securitySchemes";
+const quick = {
+  statePlugins: {
+    spec: {
+      wrapActions: {
+        requestResolvedSubtree: (original: (path: string[]) => unknown, { specActions, specSelectors }: System) => (path: string[]) =>
+          isSchemes(path) ? specActions.updateResolvedSubtree(path, specSelectors.specJson().getIn(path).toJS()) : original(path),
+      },
+    },
+  },
+};
+
+SwaggerUI({ url: "/v1/openapi.json", dom_id: "#docs", deepLinking: true, docExpansion: "list", validatorUrl: null, plugins: [accessible, quick] });

@@ -38,8 +38,8 @@ export function filtersOf(query: URLSearchParams): Query {
 
 export const SPANS = { week: 7, "4 weeks": 28, "12 weeks": 84 } as const;
 // Dimensions of a measure of connections; a measure of groups has those that are the same for a whole capture.
-export const OF_CAPTURES = ["site", "uploader", "day"];
-export const OF_CONNECTIONS = ["sender_algorithm", "kind", "subflow_count", "verdict", "mark", "prefix", "peer_prefix", "src", "dst", "dport"];
+export const OF_CAPTURES = ["site", "uploader", "day", "hour"];
+export const OF_CONNECTIONS = ["sender_algorithm", "kind", "subflow_count", "verdict", "mark", "prefix", "peer_prefix", "src", "dst", "sport", "dport"];
 
 // What the addresses of pages with filters have besides, and whether a value of it is one.
 type Parameters = Record<string, (value: string) => boolean>;
@@ -126,6 +126,7 @@ export function shownValue(name: string, value: string | null): string {
 }
 
 const PERIOD_MS: Record<string, number> = { hour: 3_600_000, day: 86_400_000 };
+export const isTime = (dimension: string | undefined) => dimension !== undefined && dimension in PERIOD_MS;
 
 // The filter that selects what has this value in this dimension of the API's aggregates; null: what has none.
 export function filterFor(dimension: string, value: string | null): Query {

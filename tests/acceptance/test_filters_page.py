@@ -176,6 +176,14 @@ def test_days_and_hours_are_those_of_utc(stack: Services, team: str, in_new_york
     link = trend.get_by_role("listitem").get_by_role("link").first
     at = datetime.fromisoformat(asked(link)["from"][0])
     expect(link).to_have_text(f"{at:%F %R} UTC")
+    page.goto(f"{stack.address}/?measure=rtt_us&rows=hour&columns=sport&unreliable=counted")
+    expect(row.first.locator("th")).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:00 UTC$"))
+    for cell in page.get_by_test_id("cell").all():
+        ends = [datetime.fromisoformat(asked(cell)[end][0]) for end in ("from", "to")]
+        assert ends[1] - ends[0] == timedelta(hours=1)
+        assert asked(cell)["sport"]
+    hour = datetime.fromisoformat(asked(page.get_by_test_id("cell").first)["from"][0])
+    expect(row.first.locator("th")).to_have_text(f"{hour:%F %R} UTC")
 
 
 def test_times_are_those_of_utc(stack: Services, team: str, in_new_york: Page) -> None:  # noqa: F811

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import yaml
 from fastapi.testclient import TestClient
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import delete, text
 from sqlalchemy.orm import Session
@@ -109,6 +113,33 @@ def test_a_reader_of_views_reads_nothing_else(reader: Any) -> None:
         reader.execute("SELECT hash FROM tokens")
 
 
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_reader_of_views_changes_nothing(reader: Any, view: str) -> None:
+    for change in (
+        f"DELETE FROM {view}",
+        f"UPDATE {view} SET filename = 'x'",
+        f"INSERT INTO {view} (filename) VALUES ('x')",
+    ):
+        # PostgreSQL says first of some views that they cannot be changed by anybody.
+        refused = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)
+        with pytest.raises(refused), reader.connection.transaction():
+            reader.execute(change)
+
+
+def test_a_view_keeps_what_it_has(reader: Any) -> None:
+    """A version of a view may get further columns; none goes, and none has another type."""
+    found = reader.execute(
+        "SELECT attrelid::regclass::text AS view, attname AS name, format_type(atttypid, atttypmod) AS type"
+        " FROM pg_attribute WHERE attrelid::regclass::text = ANY(%s) AND attnum > 0",
+        [list(VIEWS)],
+    ).fetchall()
+    types = {(f["view"], f["name"]): f["type"] for f in found}
+    kept = [line.split(None, 2) for line in (Path(__file__).parent / "v1_views.txt").read_text().splitlines()]
+    assert {view for view, _, _ in kept} == set(VIEWS)
+    for view, name, kind in kept:
+        assert types[view, name] == kind, f"{view}.{name}"
+
+
 def test_every_column_of_a_view_is_described(reader: Any) -> None:
     found = reader.execute(
         "SELECT attrelid::regclass::text AS view, attname, col_description(attrelid, attnum) AS meaning"
@@ -137,6 +168,27 @@ def test_sources_of_grafana_are_those_of_its_dashboards() -> None:
     used = {(p["datasource"]["type"], p["datasource"]["uid"]) for path in paths for p in dashboard(path.stem)["panels"]}
     assert used == known
     assert len({dashboard(path.stem)["uid"] for path in paths}) == len(paths) == 2
+
+
+def lost(of: Any, among: Any, place: str = "") -> Iterator[str]:
+    """What of a document is not in another one, or is otherwise there."""
+    if isinstance(of, dict) and isinstance(among, dict):
+        for name, value in of.items():
+            yield from lost(value, among[name], f"{place}.{name}") if name in among else [f"{place}.{name}"]
+    elif isinstance(of, list) and isinstance(among, list) and len(of) == len(among):
+        for number, pair in enumerate(zip(of, among, strict=True)):
+            yield from lost(*pair, f"{place}[{number}]")
+    elif of != among:
+        yield place
+
+
+@pytest.mark.parametrize("name", ["team", "service"])
+def test_grafana_knows_all_that_a_dashboard_says(name: str) -> None:
+    """Grafana's own model of a dashboard keeps what it knows."""
+    register_default_plugins()
+    written = dashboard(name)
+    read = json.loads(json.dumps(Dashboard.from_json(written), cls=JSONEncoder))
+    assert list(lost(written, read)) == []
 
 
 @pytest.mark.usefixtures("predicted")
