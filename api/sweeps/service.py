@@ -495,39 +495,46 @@ async def _measures(session: AsyncSession, sweep_id: uuid.UUID) -> dict[tuple[st
     )
     c = rows.c
     groups: tuple[ColumnElement[Any], ...] = (c.label, c.settings, c.name)
-    totals = select(
-        *groups,
-        func.sum(c.recorded).label("recorded"),
-        func.sum(c.simulated).label("simulated"),
-        func.sum(c.predicted).label("predicted"),
-        func.percentile_cont(0.5).within_group(c.recorded).label("recorded_median"),
-        func.percentile_cont(0.5).within_group(c.simulated).label("simulated_median"),
-        func.percentile_cont(0.5).within_group(c.predicted).label("predicted_median"),
-        func.bool_and(c.simulated.is_not(None)).label("is_simulated"),
-    ).group_by(*groups)
+    totals = (
+        select(
+            *groups,
+            func.sum(c.recorded).label("recorded"),
+            func.sum(c.simulated).label("simulated"),
+            func.sum(c.predicted).label("predicted"),
+            func.percentile_cont(0.5).within_group(c.recorded).label("recorded_median"),
+            func.percentile_cont(0.5).within_group(c.simulated).label("simulated_median"),
+            func.percentile_cont(0.5).within_group(c.predicted).label("predicted_median"),
+            func.bool_and(c.simulated.is_not(None)).label("is_simulated"),
+        )
+        .group_by(*groups)
+        .subquery("totals")
+    )
     clusters = (
         select(*groups, cast(func.count(), Float).label("n"), func.sum(c.change).label("total"))
         .group_by(*groups, c.capture_id)
         .subquery("clusters")
     )
     k = clusters.c
-    sums = select(
+    per_measure = select(
         k.label, k.settings, k.name,
         func.count().label("captures"), func.sum(k.n).label("n"), func.sum(k.total).label("total"),
         func.sum(k.total * k.total).label("squares"), func.sum(k.total * k.n).label("products"),
         func.sum(k.n * k.n).label("sizes"),
     ).group_by(k.label, k.settings, k.name)  # fmt: skip
-    change = {(*_key(row), row.name): row for row in await session.execute(sums)}
+    sums = per_measure.subquery("sums")
+    s, of_all = sums.c, totals.c
+    is_same = and_(s.label == of_all.label, s.settings == of_all.settings, s.name == of_all.name)
+    # One statement: what-ifs that finish meanwhile are in all sums, or in none.
+    query = select(totals, s.captures, s.n, s.total, s.squares, s.products, s.sizes).join(sums, is_same)
     found: dict[tuple[str, str], dict[str, MeasureOut]] = defaultdict(dict)
-    for row in await session.execute(totals.order_by(*groups)):
-        of = change[(*_key(row), row.name)]
+    for row in await session.execute(query.order_by(of_all.label, of_all.settings, of_all.name)):
         found[_key(row)][row.name] = MeasureOut(
-            connections=int(of.n),
-            captures=of.captures,
+            connections=int(row.n),
+            captures=row.captures,
             recorded=TotalOut(sum=row.recorded, median=row.recorded_median),
             simulated=TotalOut(sum=row.simulated, median=row.simulated_median) if row.is_simulated else None,
             predicted=TotalOut(sum=row.predicted, median=row.predicted_median),
-            change=_change(of, is_ratio=row.name != _DIFFERENCES),
+            change=_change(row, is_ratio=row.name != _DIFFERENCES),
         )
     return found
 

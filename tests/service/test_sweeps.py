@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, update
+from sqlalchemy import event, func, select, update
 
 from api.connections import replays
 from store.database import engine
@@ -164,6 +164,33 @@ def test_what_would_have_been_over_a_selection(client: TestClient, connections: 
         for name, m in answer["measures"].items()
     ]
     assert_alike(client, f"{url}/answers", "", of_measures)
+
+
+def test_what_finishes_while_it_is_read_is_counted_in_all_sums_or_in_none(
+    client: TestClient, connections: list[dict[str, Any]]
+) -> None:
+    """The first what-if is finished after each statement that has read the sums."""
+    from store.database import async_engine
+
+    asked = ask(client, {"connection_ids": [c["id"] for c in connections]}, "tccc")
+    first, *_ = (uuid.UUID(c["id"]) for c in connections)
+    read_sums = 0
+
+    def finish(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        nonlocal read_sums
+        if "jsonb_each" in statement:
+            read_sums += 1
+            answer_with({first: 1.5})
+
+    event.listen(async_engine().sync_engine, "after_cursor_execute", finish)
+    try:
+        before = read(client, asked)["answers"]
+    finally:
+        event.remove(async_engine().sync_engine, "after_cursor_execute", finish)
+    assert read_sums
+    assert [a["measures"] for a in before] == [{}]
+    (after,) = read(client, asked)["answers"]
+    assert after["measures"]["goodput_bps"]["connections"] == 1
 
 
 def test_a_cancelled_sweep_keeps_what_is_done_and_what_others_asked_for(
