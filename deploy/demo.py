@@ -276,14 +276,17 @@ def pictures(server: str, token: str) -> dict[str, tuple[str, str]]:
     osaka = "tag=site%3Dosaka&kind=mptcp"
     week, before = urlencode({"from": moment(42)}), urlencode({"from": moment(35), "to": moment(42)})
     of_weeks = urlencode({"selection": f"{osaka}&{week}", "baseline": f"{osaka}&{before}", "measure": "rtt_us"})
-    lossy = f"/v1/connections?{osaka}&{week}&limit=1&sort=-retransmission_rate"
-    connection = _ask(server, token, lossy)["items"][0]
+    shared = f"/v1/connections?kind=mptcp&{week}&measured=jain&limit=1&sort=-retransmission_rate"
+    connection = _ask(server, token, shared)["items"][0]
     return {
         "team": ("/?span=week&measure=rtt_inflation&rows=kind", "[data-testid=cell]"),
         "connections": ("/connections?values=open&kind=mptcp", "[data-testid=connection]"),
         "comparison": (f"/comparison?{of_weeks}", "[data-testid=bar]"),
         "capture": (f"/captures/{connection['capture_id']}", "[data-testid=connection]"),
-        "sequence": (f"/connections/{connection['id']}?graph=sequence", "[data-testid=chart]:not([data-bars='0'])"),
+        "sequence": (
+            f"/connections/{connection['id']}?graph=sequence&from=0.7&to=1.5",
+            "[data-testid=chart]:not([data-bars='0'])",
+        ),
     }
 
 
@@ -309,7 +312,8 @@ def draw(server: str, token: str, folder: Path) -> None:
             file = folder / f"{name}.png"
             page.screenshot(path=file)
             with Image.open(file) as picture:
-                picture.convert("RGB").quantize(32).save(file, optimize=True)
+                few = picture.convert("RGB").quantize(128, method=Image.Quantize.MAXCOVERAGE)
+                few.save(file, optimize=True)
         browser.close()
 
 
