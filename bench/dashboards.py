@@ -96,8 +96,9 @@ SELECT attempt_id, 'sbd-' || number / 5, 'sbd',
     avg(1 - chance * chance * 0.3), 0.5 + avg(chance), false, CASE WHEN min(chance) < 0.05 THEN 'poor' ELSE 'good' END
 FROM drawn GROUP BY attempt_id, number / 5;
 INSERT INTO replays (id, capture_id, connection_id, connection_number, label, algorithm, state, created_at, acks_key,
-    series_bytes)
-SELECT gen_random_uuid(), c.id, gen_random_uuid(), 1, label, label, 'done', c.created_at, c.object_key || label, 200000
+    series_bytes, mean_window)
+SELECT gen_random_uuid(), c.id, gen_random_uuid(), 1, label, label, 'done', c.created_at, c.object_key || label,
+    200000, 10 + random()
 FROM captures c CROSS JOIN unnest(ARRAY['lia', 'bbr']) label;
 INSERT INTO segment_series (id, capture_id, connection_id, connection_number, state, created_at, object_key,
     series_bytes)
@@ -152,6 +153,7 @@ AD_HOC: dict[str, tuple[str, dict[str, Any]]] = {
     "jain by day, all of TCP": ("/v1/aggregates", {"measure": "jain", "group_by": "day", "kind": "tcp"}),
     "jain by day, 4 weeks of TCP": ("/v1/aggregates", {"measure": "jain", "group_by": "day", "kind": "tcp", **PERIOD}),
     "window:cubic by day, all": ("/v1/aggregates", {"measure": "window:cubic", "group_by": "day"}),
+    "window:lia by day, all": ("/v1/aggregates", {"measure": "window:lia", "group_by": "day"}),
     "fair_share_ratio by day, all": ("/v1/aggregates", {"measure": "fair_share_ratio", "group_by": "day"}),
     "values of four fields": (
         "/v1/connections/values", {"field": ["kind", "sender_algorithm", "verdict", "site"]}

@@ -130,7 +130,7 @@ class OfGroups:
             began = facts(team_id, fact.attempt_id).where(*where, during(fact.first_ns, periods))
             selected = selected.where(fact.attempt_id.in_(began))
         members = selected.subquery("members")
-        # PostgreSQL knows how many attempts there are, and not how many groups: by both, it expects enough.
+        # PostgreSQL knows how many attempts there are, and not how many groups: of both together it expects enough.
         by = (members.c.attempt_id, members.c.group_id)
         of_each = select(*by, func.min(members.c.first_ns).label("first_ns")).group_by(*by).subquery("of_each")
         query = select(

@@ -637,8 +637,8 @@ class Replay(Base):
     windows: Mapped[dict[str, Any] | None]
     """For each subflow: mean, maximum and last cwnd, in segments."""
     mean_window: Mapped[float | None]
-    """Sum over the subflows of the mean cwnd, as in `ConnectionFact.mean_windows`. None: it has no rows, or is not
-    done."""
+    """Sum over the subflows of the mean cwnd, as in `ConnectionFact.mean_windows`; of a replay that is done. None: it
+    has no rows."""
 
     @property
     def has_series(self) -> bool:
@@ -842,7 +842,7 @@ class FairnessGroup(Base):
     attempt_id: Mapped[int] = mapped_column(primary_key=True)
     bottleneck: Mapped[str] = mapped_column(primary_key=True)
     id: Mapped[int] = mapped_column(Identity())
-    """The facts of the members have it."""
+    """`ConnectionFact.group_ids` of the members has it."""
     method: Mapped[str]
     """How it was found that the members share a bottleneck: sbd, declared or interface."""
     members: Mapped[dict[str, Any]]

@@ -185,7 +185,7 @@ def _text(value: Any, kind: TypeEngine[Any]) -> bytes | None:
         return _array(_VARCHAR_OID, [str(v).encode() for v in value])
     if isinstance(kind, ARRAY) and isinstance(kind.item_type, INET):
         return _array(_INET_OID, [_inet(v) for v in value])
-    if isinstance(kind, ARRAY) and isinstance(kind.item_type, Float):
+    if isinstance(kind, ARRAY) and isinstance(kind.item_type, Float) and not isinstance(kind.item_type, REAL):
         return _array(_FLOAT8_OID, [struct.pack(">d", v) for v in value])
     if isinstance(kind, ARRAY) and isinstance(kind.item_type, BigInteger):
         return _array(_INT8_OID, [struct.pack(">q", v) for v in value])

@@ -61,7 +61,7 @@ def _of_fair_share(
     members = joined(selected(caller, wanted, group_id, ratio, *columns), by).subquery("members")
     value = func.nullif(members.c.ratio, cast("NaN", Float(53))).label("value")
     unreliable = (FairnessGroup.verdict == "poor").label("unreliable")
-    query = select(value, unreliable, *(members.c[c.key] for c in columns if c.key is not None))
+    query = select(value, unreliable, *(members.c[str(c.key)] for c in columns))
     return query.join_from(members, FairnessGroup, FairnessGroup.id == members.c.group_id)
 
 

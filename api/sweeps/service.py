@@ -418,7 +418,9 @@ def has_capture(sweep_id: uuid.UUID) -> ColumnElement[bool]:
 
 
 async def detail(session: AsyncSession, caller: Caller, sweep_id: uuid.UUID) -> SweepDetail:
-    """Raises NotFound."""
+    """Raises NotFound. The session has asked nothing yet."""
+    # One snapshot: what-ifs that finish meanwhile are in all counts and sums, or in none.
+    await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
     sweep = await get(session, caller, sweep_id)
     return SweepDetail(**sweep.model_dump(), answers=await _answers(session, sweep_id))
 
@@ -524,7 +526,6 @@ async def _measures(session: AsyncSession, sweep_id: uuid.UUID) -> dict[tuple[st
     sums = per_measure.subquery("sums")
     s, of_all = sums.c, totals.c
     is_same = and_(s.label == of_all.label, s.settings == of_all.settings, s.name == of_all.name)
-    # One statement: what-ifs that finish meanwhile are in all sums, or in none.
     query = select(totals, s.captures, s.n, s.total, s.squares, s.products, s.sizes).join(sums, is_same)
     found: dict[tuple[str, str], dict[str, MeasureOut]] = defaultdict(dict)
     for row in await session.execute(query.order_by(of_all.label, of_all.settings, of_all.name)):

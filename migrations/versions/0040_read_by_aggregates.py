@@ -1,5 +1,5 @@
 """What aggregates read of fairness groups and of replays, in columns: the groups of which a filter selects members are
-found by one scan of facts."""
+found by a scan of facts."""
 
 from alembic import op
 
@@ -10,11 +10,11 @@ BACKFILL = """
 UPDATE connection_facts f SET group_ids = of_each.ids, fair_share_ratios = of_each.ratios
 FROM (
     SELECT g.attempt_id, member.number::integer AS number, array_agg(g.id ORDER BY g.id) AS ids,
-        array_agg(
-            coalesce((g.members->'shares'->(member.place::integer - 1)->>'ratio')::float8, 'NaN') ORDER BY g.id
-        ) AS ratios
+        array_agg(coalesce((member.share->>'ratio')::float8, 'NaN') ORDER BY g.id) AS ratios
     FROM fairness_groups g
-    CROSS JOIN LATERAL jsonb_array_elements_text(g.members->'connections') WITH ORDINALITY AS member (number, place)
+    CROSS JOIN LATERAL ROWS FROM (
+        jsonb_array_elements_text(g.members->'connections'), jsonb_array_elements(g.members->'shares')
+    ) AS member (number, share)
     GROUP BY g.attempt_id, member.number
 ) of_each
 WHERE f.attempt_id = of_each.attempt_id AND f.number = of_each.number

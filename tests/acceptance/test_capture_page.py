@@ -49,7 +49,9 @@ def test_connections_of_a_capture_are_sorted_and_paged(stack: Services, team: st
     expect(page.get_by_test_id("more")).to_have_count(0)
     page.get_by_role("columnheader", name="from").get_by_role("button").click()
     expect(page.locator("th[aria-sort=ascending]")).to_contain_text("from")
+    expect(links.first).to_have_attribute("href", in_order("src")[0])
     expect(links).to_have_count(AT_FIRST)
+    assert shown() == in_order("src")[:AT_FIRST] != in_order("first_ns")[:AT_FIRST]
     assert query(page)["sort"] == ["src"]
     page.get_by_role("columnheader", name="from").get_by_role("button").click()
     last = in_order("-src")

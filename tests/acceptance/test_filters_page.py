@@ -24,10 +24,11 @@ GROUPS = ("jain", "mptcp_to_tcp_ratio", "fair_share_ratio")
 
 
 def begun(connections: int, at: datetime) -> bytes:
-    """A capture of so many connections that only begin."""
+    """A capture of so many connections that only begin, those of the greatest addresses first."""
     trace = Trace()
     for place in range(connections):
-        client = f"10.9.{place // 250}.{place % 250 + 1}"
+        number = connections - 1 - place
+        client = f"10.9.{number // 250}.{number % 250 + 1}"
         trace.packet(at.timestamp() + place * 1e-3, True, place, 0, SYN, client=client)
     return trace.bytes()
 

@@ -274,6 +274,7 @@ def test_several_files_that_are_dropped(stack: Services, token: str, signed_in: 
     expect(of_each["empty.pcap"].get_by_role("alert")).to_contain_text("the upload is empty")
     expect(of_each["other.pcap"]).to_contain_text("arrived")
     expect(signed_in.get_by_text("3 of 4 uploads ended")).to_be_visible()
+    wait_for("the first upload", lambda: held)
     held.pop().continue_()
     expect(of_each["one.pcap"]).to_contain_text("already here")
     links = [of_each[name].get_by_role("link").get_attribute("href") for name in ("one.pcap", "again.pcap")]

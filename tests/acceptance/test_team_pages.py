@@ -109,8 +109,8 @@ def test_a_point_of_a_trend_leads_to_its_connections(stack: Services, team: str,
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("path", "button"), [("/", "team"), ("/captures", "captures")])
-def test_a_view_is_saved_for_the_team(stack: Services, team: str, signed_in: Page, path: str, button: str) -> None:
+@pytest.mark.parametrize(("path", "name"), [("/", "team"), ("/captures", "captures")])
+def test_a_view_is_saved_for_the_team(stack: Services, team: str, signed_in: Page, path: str, name: str) -> None:
     page = signed_in
     page.goto(f"{stack.address}{path}?tag=site%3Dberlin")
     page.get_by_test_id("view-save").click()
@@ -118,7 +118,7 @@ def test_a_view_is_saved_for_the_team(stack: Services, team: str, signed_in: Pag
     page.get_by_role("button", name="save", exact=True).click()
     view = page.get_by_test_id("view")
     expect(view).to_have_attribute("aria-current", "true")
-    (kept,) = get(stack, team, f"/v1/views?page={button}")
+    (kept,) = get(stack, team, f"/v1/views?page={name}")
     assert (kept["name"], parse_qs(kept["query"])) == ("Berlin", {"tag": ["site=berlin"]})
     page.get_by_test_id("filters").get_by_role("button", name="remove all").click()
     expect(page).not_to_have_url(re.compile("berlin"))
@@ -128,7 +128,7 @@ def test_a_view_is_saved_for_the_team(stack: Services, team: str, signed_in: Pag
     expect(view).to_have_attribute("aria-current", "true")
     page.get_by_test_id("view-delete").click()
     expect(view).to_have_count(0)
-    assert get(stack, team, f"/v1/views?page={button}") == []
+    assert get(stack, team, f"/v1/views?page={name}") == []
     assert page.troubles == []  # type: ignore[attr-defined]
 
 

@@ -38,6 +38,8 @@ WAIT_S = 60
 MPTCP = 262
 BLOCK = bytes(1 << 16)
 CLONE_NEWNET = 0x40000000
+SKIPPED_MAX = 20
+"""Events for which a busy kernel may skip the program by itself."""
 HELD = 8
 """Where struct shared of the glue has `held` and then `users`, in bytes."""
 
@@ -249,9 +251,9 @@ def test_a_threshold_that_no_program_returned_is_put_right(tmp_path: Path, monke
                 windows = [step.paths[step.path][0] >> 16 for step in steps.result()]
             counts = loaded.status(reno).counts
             assert counts.losses > 0
-            # Each loss is put right once, the last one at an event after it. The kernel may skip the program itself a
-            # few times, and counts no loss then.
-            assert counts.losses - 1 <= counts.missed <= 2 * counts.losses
+            # Each loss is put right once, the last one at an event after it. Where the kernel itself skips the program,
+            # an event is put right, and no loss is counted.
+            assert counts.losses - 1 <= counts.missed <= counts.losses + SKIPPED_MAX
             assert counts.missed > 0
             assert 2 <= ssthresh(sender) < 1000
             assert windows

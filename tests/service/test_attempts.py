@@ -191,7 +191,7 @@ def test_a_long_list_is_encoded_with_few_others() -> None:
 def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
     """Each type of a column, its least and its greatest value, and NULL."""
     from store.database import engine
-    from store.models import Connection, Subflow
+    from store.models import Connection, ConnectionFact, Subflow
     from worker.copying import copy
 
     ids = np.frombuffer(b"".join(uuid.UUID(int=n).bytes for n in (0, 2**127, 2**128 - 1)), np.uint8).reshape(3, 16)
@@ -246,8 +246,16 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
         "sender_candidates": Column(three.astype(np.uint32), texts=[["a"], ["b", "", '\u00fc, "c"'], []]),
         "windows": Column(windows, np.array([False, False, True])),
     }
+    fact = {
+        **{n: connection[n] for n in ("number", "bytes", "first_ns", "subflow_count", "quality_id", "kind")},
+        **{n: subflow[n] for n in ("attempt_id", "src", "dst", "sport", "dport", "sender_algorithm", "duration_s")},
+        "team_id": Column(ids),
+        "group_ids": Column(three.astype(np.uint32), texts=[None, [1, 2**63 - 1], []]),
+        "fair_share_ratios": Column(three.astype(np.uint32), texts=[None, [math.nan, 0.1], []]),
+    }
     with engine().connect() as database:
         copy(database, Connection, connection)
+        copy(database, ConnectionFact, fact)
         copy(database, Subflow, subflow)
         stored = database.execute(
             select(*(Connection.__table__.c[n] for n in connection))
@@ -257,7 +265,11 @@ def test_rows_reach_postgresql_as_they_are(services: Services) -> None:
         flows = database.execute(
             select(*(Subflow.__table__.c[n] for n in subflow)).where(Subflow.attempt_id == -7).order_by("number")
         ).all()
+        columns = (ConnectionFact.group_ids, ConnectionFact.fair_share_ratios)
+        own = select(*columns).where(ConnectionFact.attempt_id == -7).order_by(ConnectionFact.number)
+        memberships = database.execute(own).all()
         database.rollback()
+    assert repr(memberships) == repr([(None, None), ([1, 2**63 - 1], [math.nan, 0.1]), ([], [])])
     assert [row.id for row in stored] == [uuid.UUID(int=n) for n in (0, 2**127, 2**128 - 1)]
     for name in connection.keys() - {"id"}:
         assert [getattr(row, name) for row in stored] == connection[name].tolist(), name

@@ -71,6 +71,7 @@ class World:
         self.client = client
         self.random = random.Random(seed)
         self.captures: list[uuid.UUID] = []
+        self.drawn: dict[uuid.UUID, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
         with engine().begin() as database:
             self.team_id = uuid.UUID(client.get("/v1/teams/me").json()["id"])
             self.qualities = []
@@ -107,9 +108,11 @@ class World:
         with attempts.writing(attempt_id) as database:
             ids = [database.scalar(insert(FairnessGroup).values(g).returning(FairnessGroup.id)) for g in groups]
             for row in rows:
-                has = [i for i, g in zip(ids, groups, strict=True) if row["number"] in g["members"]["connections"]]
-                row["group_ids"] = has or None
+                own = [(i, ratio) for i, g in zip(ids, groups, strict=True) for ratio in ratios_of(g, row["number"])]
+                row["group_ids"] = [i for i, _ in own] or None
+                row["fair_share_ratios"] = [math.nan if ratio is None else ratio for _, ratio in own] or None
             database.execute(insert(ConnectionFact), rows)
+        self.drawn[capture_id] = (rows, groups)
         with engine().begin() as database:
             attempts.publish(database, taken, attempt_id, connection_count=len(rows))
         return capture_id
@@ -138,11 +141,37 @@ class World:
         draw = self.random
         members = sorted(draw.sample(range(connections), draw.randint(1, connections)))
         of_each = {"connections": members, "kinds": ["tcp"] * len(members), "goodput_bps": [1.0] * len(members)}
+        common = {"limited_by": "network", "shared_s": 1.0, "goodput_bps": 1.0, "fair_bps": 1.0}
+        of_each["shares"] = [draw.choice((None, {**common, "ratio": 2 * draw.random()})) for _ in members]
         return {
             "attempt_id": attempt_id, "bottleneck": f"sbd-{place}", "method": "sbd", "members": of_each,
             "jain": draw.random(), "mptcp_to_tcp_ratio": draw.choice((None, draw.random())), "declared": False,
             "verdict": draw.choice(("good", "poor")),
         }  # fmt: skip
+
+    def ratios(self, kind: str, begin: int, end: int) -> list[tuple[float | None, bool]]:
+        """Of the members of this kind that began in the period: what each got of its fair share in each group, and
+        whether that is unreliable."""
+        return [
+            (ratio, group["verdict"] == "poor")
+            for rows, groups in (self.drawn[c] for c in self.captures)
+            for group in groups
+            for row in rows
+            if row["kind"] == kind and begin <= row["first_ns"] < end
+            for ratio in ratios_of(group, row["number"])
+        ]
+
+    def indices(self, kind: str, begin: int, end: int) -> list[tuple[float | None, bool]]:
+        """Jain's index of each group whose first member of this kind began in the period, and whether it is
+        unreliable."""
+        found = []
+        for rows, groups in (self.drawn[c] for c in self.captures):
+            for group in groups:
+                members = group["members"]["connections"]
+                began = [row["first_ns"] for row in rows if row["kind"] == kind and row["number"] in members]
+                if began and begin <= min(began) < end:
+                    found.append((group["jain"], group["verdict"] == "poor"))
+        return found
 
     def tag(self, capture_id: uuid.UUID) -> None:
         tags = self.random.choice(({}, {"site": "a"}, {"site": "b", "run": "1"}, {"run": "2"}))
@@ -258,6 +287,12 @@ def sums_of(groups: changes._Groups) -> dict[Any, Any]:
     return {key: astuple(one) for key, one in samples.items() if one.connections}
 
 
+def ratios_of(group: dict[str, Any], number: int) -> list[float | None]:
+    """Of a member one, None where it is not known; of another connection none."""
+    members = zip(group["members"]["connections"], group["members"]["shares"], strict=True)
+    return [share and share["ratio"] for member, share in members if member == number]
+
+
 OF_GROUPS = [name for name, measure in facts.MEASURES.items() if measure.of_captures]
 
 
@@ -314,6 +349,46 @@ def test_histograms_are_those_of_a_recount(client: TestClient, seed: int) -> Non
     with engine().connect() as database:
         for table in (DayCount, DayHistogram, DaySpread):
             assert database.scalar(select(func.count()).where(table.team_id == world.team_id)) == 0
+
+
+@pytest.mark.parametrize("days", [0, 1, 3])
+def test_values_of_groups_by_a_filter(client: TestClient, days: int) -> None:
+    """Those of the members that the filter selects; a period of so many days, or all of the time."""
+    world = World(client, 7)
+    for _ in range(40):
+        world.analyse()
+    begin, end = (FIRST_DAY + 1) * DAY_NS, (FIRST_DAY + 1 + days) * DAY_NS
+    period = {"from": moment(FIRST_DAY + 1), "to": moment(FIRST_DAY + 1 + days)} if days else {}
+    counted = 0
+    for kind in ("tcp", "mptcp"):
+        own = (kind, begin, end) if days else (kind, 0, 2**63)
+        for measure, expected in (("fair_share_ratio", world.ratios(*own)), ("jain", world.indices(*own))):
+            valid = [value for value, is_unreliable in expected if value is not None and not is_unreliable]
+            total = world.ask(measure=measure, kind=kind, **period)["total"]
+            assert total["count"] == len(valid)
+            assert total["unreliable"] == sum(value is not None and poor for value, poor in expected)
+            assert total["missing"] == sum(value is None for value, _ in expected)
+            assert (total["min"], total["max"]) == ((min(valid), max(valid)) if valid else (None, None))
+            counted += len(valid)
+    assert counted > 5
+
+
+@pytest.mark.parametrize("name", ["measured", "reliable"])
+def test_connections_with_a_share_are_found(client: TestClient, name: str) -> None:
+    world = World(client, 8)
+    for _ in range(8):
+        world.analyse()
+    expected = {
+        (str(capture_id), row["number"])
+        for capture_id in world.captures
+        for rows, groups in [world.drawn[capture_id]]
+        for row in rows
+        for group in groups
+        if (name == "measured" or group["verdict"] != "poor")
+        and any(ratio is not None for ratio in ratios_of(group, row["number"]))
+    }
+    total = world.ask(**{"measure": "rtt_us", name: "fair_share_ratio"})["total"]
+    assert total["count"] + total["unreliable"] + total["missing"] == len(expected) > 2
 
 
 def test_answers_come_from_histograms_unless_a_day_is_stale(world: World) -> None:
@@ -560,7 +635,9 @@ def test_captures_from_before_are_counted_after_the_migration(services: Services
         connection.execute(
             text(
                 "INSERT INTO fairness_groups (attempt_id, bottleneck, method, members, jain, declared)"
-                " SELECT attempt_id, 'sbd-0', 'sbd', '{\"connections\": [1, 3]}', 1, false FROM captures"
+                " SELECT attempt_id, bottleneck, 'sbd', members::jsonb, 1, false FROM captures, (VALUES"
+                " ('sbd-0', '{\"connections\": [1, 3]}'),"
+                ' (\'sbd-1\', \'{"connections": [2, 3], "shares": [null, {"ratio": 0.5}]}\')) v (bottleneck, members)'
                 " WHERE filename = 'two'"
             )
         )
@@ -578,9 +655,15 @@ def test_captures_from_before_are_counted_after_the_migration(services: Services
     with database.begin() as connection:
         means = text("SELECT mean_window FROM replays ORDER BY connection_number")
         assert list(connection.scalars(means)) == [6.5, None]
-        assert connection.scalar(text("SELECT first_ns FROM fairness_groups")) == 2 * DAY_NS + 5
-        of_members = text("SELECT number FROM connection_facts f JOIN fairness_groups g ON g.id = ANY (f.group_ids)")
-        assert set(connection.scalars(of_members)) == {1, 3}
+        began = dict(connection.execute(text("SELECT bottleneck, first_ns FROM fairness_groups")).all())
+        assert began == {"sbd-0": 2 * DAY_NS + 5, "sbd-1": DAY_NS + 5}
+        ids = dict(connection.execute(text("SELECT bottleneck, id FROM fairness_groups")).all())
+        of_members = text(
+            "SELECT number, group_ids, array_replace(fair_share_ratios, 'NaN', -1) AS ratios FROM connection_facts"
+            " WHERE group_ids IS NOT NULL"
+        )
+        found = {r.number: dict(zip(r.group_ids, r.ratios, strict=True)) for r in connection.execute(of_members)}
+        assert found == {1: {ids["sbd-0"]: -1}, 2: {ids["sbd-1"]: -1}, 3: {ids["sbd-0"]: -1, ids["sbd-1"]: 0.5}}
         rows = connection.execute(text("SELECT filename, days FROM captures JOIN attempts ON attempts.id = attempt_id"))
         assert {r.filename: r.days for r in rows} == {"one": [1], "two": [1, 2], "none": [], "many": None}
         stale = select(StaleDay.day).order_by(StaleDay.day)

@@ -169,28 +169,29 @@ def test_what_would_have_been_over_a_selection(client: TestClient, connections: 
 def test_what_finishes_while_it_is_read_is_counted_in_all_sums_or_in_none(
     client: TestClient, connections: list[dict[str, Any]]
 ) -> None:
-    """The first what-if is finished after each statement that has read the sums."""
+    """The first what-if is finished after each statement that has read what-ifs of the sweep."""
     from store.database import async_engine
 
     asked = ask(client, {"connection_ids": [c["id"] for c in connections]}, "tccc")
     first, *_ = (uuid.UUID(c["id"]) for c in connections)
-    read_sums = 0
+    statements = 0
 
     def finish(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        nonlocal read_sums
-        if "jsonb_each" in statement:
-            read_sums += 1
+        nonlocal statements
+        if statement.startswith("SELECT") and "sweep_whatifs" in statement:
+            statements += 1
             answer_with({first: 1.5})
 
     event.listen(async_engine().sync_engine, "after_cursor_execute", finish)
     try:
-        before = read(client, asked)["answers"]
+        before = read(client, asked)
     finally:
         event.remove(async_engine().sync_engine, "after_cursor_execute", finish)
-    assert read_sums
-    assert [a["measures"] for a in before] == [{}]
-    (after,) = read(client, asked)["answers"]
-    assert after["measures"]["goodput_bps"]["connections"] == 1
+    assert statements > 1
+    assert (before["done"], [(a["predicted"], a["measures"]) for a in before["answers"]]) == (0, [(0, {})])
+    after = read(client, asked)
+    assert (after["done"], after["answers"][0]["predicted"]) == (1, 1)
+    assert after["answers"][0]["measures"]["goodput_bps"]["connections"] == 1
 
 
 def test_a_cancelled_sweep_keeps_what_is_done_and_what_others_asked_for(

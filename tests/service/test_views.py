@@ -115,19 +115,18 @@ def test_a_reader_of_views_reads_nothing_else(reader: Any) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_reader_of_views_changes_nothing(reader: Any, view: str) -> None:
-    for change in (
-        f"DELETE FROM {view}",
-        f"UPDATE {view} SET filename = 'x'",
-        f"INSERT INTO {view} (filename) VALUES ('x')",
-    ):
-        # PostgreSQL says first of some views that they cannot be changed by anybody.
-        refused = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)
-        with pytest.raises(refused), reader.connection.transaction():
-            reader.execute(change)
+    rights = "SELECT has_table_privilege('reads_views', %s, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER') AS may"
+    assert reader.execute(rights, [view]).fetchone() == {"may": False}
+
+
+def test_a_reader_of_views_changes_no_table(reader: Any) -> None:
+    for table in ("captures", "connection_facts", "fairness_groups"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), reader.connection.transaction():
+            reader.execute(f"DELETE FROM {table}")
 
 
 def test_a_view_keeps_what_it_has(reader: Any) -> None:
-    """A version of a view may get further columns; none goes, and none has another type."""
+    """A version of a view may get further columns, with a line in the file; none goes, and none has another type."""
     found = reader.execute(
         "SELECT attrelid::regclass::text AS view, attname AS name, format_type(atttypid, atttypmod) AS type"
         " FROM pg_attribute WHERE attrelid::regclass::text = ANY(%s) AND attnum > 0",
@@ -136,8 +135,7 @@ def test_a_view_keeps_what_it_has(reader: Any) -> None:
     types = {(f["view"], f["name"]): f["type"] for f in found}
     kept = [line.split(None, 2) for line in (Path(__file__).parent / "v1_views.txt").read_text().splitlines()]
     assert {view for view, _, _ in kept} == set(VIEWS)
-    for view, name, kind in kept:
-        assert types[view, name] == kind, f"{view}.{name}"
+    assert types == {(view, name): kind for view, name, kind in kept}
 
 
 def test_every_column_of_a_view_is_described(reader: Any) -> None:
