@@ -127,7 +127,6 @@ def test_a_token_ends(stack: Services, page: Page) -> None:
     sign_in(stack, page, made)
     with engine().begin() as database:
         database.execute(update(Token).where(Token.id == kept["id"]).values(expires_at=datetime.now(UTC)))
-    page.get_by_role("link", name="captures", exact=True).click()
     expect(page.get_by_test_id("has-ended")).to_contain_text("revoked or has expired")
     with pytest.raises(urllib.error.HTTPError, match="401"):
         get(stack, made, "/v1/captures")
