@@ -1,7 +1,8 @@
 """Stores columns by PostgreSQL's COPY in its binary format (PostgreSQL's manual, COPY, "Binary Format").
 
 Some thousands of rows are encoded at once: each column is a matrix of bytes, beside another that says which of them are
-sent where not all are, so that no Python object is made for a row.
+sent where not all are, so that no Python object is made for a row. Lists that differ from row to row, as those of a
+fairness group's members, are encoded one by one.
 """
 
 from __future__ import annotations
