@@ -109,16 +109,16 @@ def _keys(by: Sequence[Dimension]) -> list[ColumnElement[Any]]:
 
 def _grouped(rows: Select[Any], by: Sequence[Dimension], include_unreliable: bool, limit: int) -> Any:
     """A row for each group that is shown, and one for all; each with its buckets, and how many values they have."""
-    # OFFSET: PostgreSQL computes each value once, and expects fewer buckets than values, so that it need not sort them.
-    # With a constant of this type several of its processes may take part.
-    scanned = rows.offset(literal_column("'0'::bigint")).subquery("scanned")
+    # OFFSET: PostgreSQL computes each bucket once, and expects fewer buckets than values, so that it need not sort them
+    # and several of its processes may take part, which they may with a constant of this type.
+    buckets = rows.add_columns(kept.bucket(rows.selected_columns.value).label("bucket"))
+    scanned = buckets.offset(literal_column("'0'::bigint")).subquery("scanned")
     keys = [scanned.c[f"key{place}"] for place in range(len(by))]
-    bucket = kept.bucket(scanned.c.value)
     cells = (
         select(
             *keys,
             scanned.c.unreliable,
-            bucket.label("bucket"),
+            scanned.c.bucket,
             func.count().label("n"),
             func.sum(scanned.c.value).label("total"),
             func.min(scanned.c.value).label("least"),
