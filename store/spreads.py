@@ -9,7 +9,7 @@ lie within one; of others the facts are read. Like histograms they are counted a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -55,7 +55,7 @@ SUMS = ("connections", "captures", "total", "squares", "products", "connections_
 
 
 def added(name: str, value: Any) -> Any:
-    """What is summed of a measure's value."""
+    """What is summed of a measure's value, which must be there: GREATEST passes over a missing one."""
     return value if name in PLAIN else func.ln(func.greatest(value, cast(literal(LEAST), Float(53))))
 
 
@@ -82,57 +82,39 @@ def of_facts(team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: A
 
     late: an expression that parts a capture in two samples.
     """
-    groups = [_of_groups(name, team_id, *where, periods=periods, late=late) for name in OF_GROUPS]
-    return union_all(_of_connections(team_id, *where, periods=periods, late=late), *groups)
+    of_connections = _of_connections(team_id, *where, periods=periods, late=late)
+    return union_all(of_connections, _of_groups(team_id, *where, periods=periods, late=late))
 
 
-def _of_groups(name: str, team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: Any) -> Select[Any]:
-    columns = [
-        DIMENSIONS[OF_CAPTURES].label("key"),
-        ConnectionFact.attempt_id.label("of_attempt"),
-        late.label("is_late"),
+def _of_groups(team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: Any) -> Select[Any]:
+    key = DIMENSIONS[OF_CAPTURES].label("key")
+    columns = [key, ConnectionFact.attempt_id.label("of_attempt"), late.label("is_late")]
+    numbered = [
+        case((measure.value.is_not(None), added(name, measure.value))).label(f"value{place}")
+        for place, (name, measure) in enumerate(OF_GROUPS.items())
     ]
-    rows = OF_GROUPS[name].rows(team_id, columns, *where, periods=periods).subquery("rows")
+    any_measure = next(iter(OF_GROUPS.values()))  # the rows of all are the same groups
+    rows = any_measure.rows(team_id, [*columns, *numbered], *where, periods=periods).subquery("rows")
     of_captures = (
-        select(
-            rows.c.key,
-            rows.c.is_late,
-            func.count().label("count"),
-            func.sum(added(name, rows.c.value)).label("total"),
-        )
-        .where(rows.c.value.is_not(None), ~rows.c.unreliable)
+        select(rows.c.key, rows.c.is_late, *_sums_of_values(rows.c, len(OF_GROUPS)))
+        .where(~rows.c.unreliable)
         .group_by(rows.c.key, rows.c.is_late, rows.c.of_attempt)
         .subquery("of_captures")
     )
-    return select(
-        literal(name, String).label("measure"),
-        literal(OF_CAPTURES, String).label("dimension"),
-        cast(of_captures.c.key, String).label("value"),
-        cast(of_captures.c.is_late, Boolean).label("is_late"),
-        *sums(of_captures.c["count"], of_captures.c.total),
-    ).group_by(of_captures.c.key, of_captures.c.is_late)
+    return _of_measures(OF_GROUPS, of_captures, literal(OF_CAPTURES, String), of_captures.c.key)
 
 
 def _of_connections(team_id: uuid.UUID, *where: Any, periods: Sequence[Period], late: Any) -> Select[Any]:
     keys = {name: expression.label(name) for name, expression in DIMENSIONS.items()}
     each = facts.facts(team_id, ConnectionFact.attempt_id, late.label("is_late"), *keys.values())
     for place, (name, measure) in enumerate(MEASURES.items()):
-        # GREATEST passes over a missing value.
         counts = and_(measure.value.is_not(None), ~facts.made_unreliable(measure.result), *measure.conditions)
-        value = case((counts, added(name, measure.value)))
-        each = each.add_columns(value.label(f"value{place}"))
+        each = each.add_columns(case((counts, added(name, measure.value))).label(f"value{place}"))
     of_each = each.where(facts.during(ConnectionFact.first_ns, periods), *where).subquery("of_each")
     by = [of_each.c[name] for name in DIMENSIONS]
     which = func.grouping(*by).label("which")
-    numbers = range(len(MEASURES))
     of_captures = (
-        select(
-            which,
-            *by,
-            of_each.c.is_late,
-            *(func.count(of_each.c[f"value{n}"]).label(f"count{n}") for n in numbers),
-            *(func.coalesce(func.sum(of_each.c[f"value{n}"]), 0.0).label(f"total{n}") for n in numbers),
-        )
+        select(which, *by, of_each.c.is_late, *_sums_of_values(of_each.c, len(MEASURES)))
         .group_by(of_each.c.attempt_id, of_each.c.is_late, func.grouping_sets(*by))
         .subquery("of_captures")
     )
@@ -140,11 +122,23 @@ def _of_connections(team_id: uuid.UUID, *where: Any, periods: Sequence[Period], 
     bits = {name: 1 << (len(by) - 1 - place) for place, name in enumerate(DIMENSIONS)}
     dimension = case(*((of_captures.c.which.op("&")(bit) == 0, name) for name, bit in bits.items()))
     value = case(*((of_captures.c.which.op("&")(bit) == 0, of_captures.c[name]) for name, bit in bits.items()))
+    return _of_measures(MEASURES, of_captures, dimension, value)
+
+
+def _sums_of_values(columns: Any, measures: int) -> list[Any]:
+    """Of the columns value0, value1 and so on: how many are known, and their sum."""
+    known = (func.count(columns[f"value{n}"]).label(f"count{n}") for n in range(measures))
+    total = (func.coalesce(func.sum(columns[f"value{n}"]), 0.0).label(f"total{n}") for n in range(measures))
+    return [*known, *total]
+
+
+def _of_measures(names: Iterable[str], of_captures: Any, dimension: Any, value: Any) -> Select[Any]:
+    """of_captures: `is_late`, and of each measure, by its place, count and total of each capture."""
     of_measure = values(
         column("measure", String), column("count", Float(53)), column("total", Float(53)), name="of_measure"
     )
     of_measure = of_measure.data(
-        [(name, of_captures.c[f"count{n}"], of_captures.c[f"total{n}"]) for n, name in enumerate(MEASURES)]
+        [(name, of_captures.c[f"count{n}"], of_captures.c[f"total{n}"]) for n, name in enumerate(names)]
     ).lateral()
     return (
         select(
