@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,8 @@ SEND_BUFFER_BYTES = 4 << 20
 CLOCKS_HZ = (100, 250, 1000)
 
 
+_APART_NS = 100_000
+"""Between transfers that start at the same time. In the lab, too, the bursts of one enter the network before the next."""
 HOST_JITTER_NS, HOST_STALL_SHARE, HOST_STALL_NS = 15_000, 0.01, 500_000
 """The mean time that a host needs to hand a packet on, and how often it is late by how much: no two hosts stay in step
 for long, and bandwidth samples of a long transfer are not all alike. Measured between the ACKs of a busy link."""
@@ -234,6 +237,12 @@ def _traffic_values(traffic: Traffic) -> dict[str, int]:
     }  # fmt: skip
 
 
+def _begin_ns(scenario: Scenario, transfer: Transfer) -> int:
+    """Of those that start at the same time, the ones that stand before it in the scenario begin first."""
+    before = itertools.takewhile(lambda other: other is not transfer, scenario.transfers)
+    return transfer.start_ns + _APART_NS * sum(other.start_ns == transfer.start_ns for other in before)
+
+
 def _transfer_values(scenario: Scenario, transfer: Transfer, kernel: Kernel) -> dict[str, int]:
     sender, receiver = scenario.host(transfer.sender), scenario.host(transfer.receiver)
     stop_ns = scenario.duration_ns
@@ -241,7 +250,7 @@ def _transfer_values(scenario: Scenario, transfer: Transfer, kernel: Kernel) -> 
         stop_ns = min(stop_ns, transfer.start_ns + transfer.duration_ns)
     return {
         "bytes": transfer.bytes or 0,
-        "start_ns": transfer.start_ns,
+        "start_ns": _begin_ns(scenario, transfer),
         "stop_ns": stop_ns,
         "write_bytes": transfer.write_bytes,
         "pause_ns": transfer.pause_ns,

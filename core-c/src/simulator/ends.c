@@ -177,6 +177,14 @@ static void plan_joins(rw_simulation *s, const struct rw_simulated_connection *c
 		rw_simulation_plan_subflow(s, c->first + i);
 	}
 }
+
+/* Until the third ACK of a join is answered it is sent again (RFC 8684 3.2). Measured: every two round trips, however often. */
+static void plan_join_again(const rw_simulation *s, struct rw_simulated_subflow *f)
+{
+	uint64_t srtt_ns = f->tx.tcp.rtt.srtt_ns;
+	f->syn_due_ns = rw_kernel_fires_ns(&s->kernel, s->now_ns, srtt_ns ? 2 * srtt_ns : SYN_TIMEOUT_NS);
+}
+
 /* The SYN/ACK has come. */
 static void establish(rw_simulation *s, const struct rw_wire *w)
 {
@@ -191,12 +199,13 @@ static void establish(rw_simulation *s, const struct rw_wire *w)
 	f->syn_due_ns = RW_NEVER;
 	f->established_ns = s->now_ns;
 	f->ts_recent = w->ts_value;
-	/* Karn: no sample of a SYN that was sent again. */
+	/* Karn: no sample of a SYN that was sent again, but for what its timestamp tells (RFC 7323 4.1). */
 	f->handshake_ns = f->syns == 1 ? (uint64_t)(s->now_ns - f->syn_ns) : 0;
-	rw_transmitter_establish(&f->tx, 1, w->window_bytes, f->handshake_ns, s->now_ns);
+	uint64_t rtt_ns = !f->handshake_ns && c->settings.timestamps ? echoed_ns(s, w) : f->handshake_ns;
+	rw_transmitter_establish(&f->tx, 1, w->window_bytes, rtt_ns, s->now_ns);
 	send_bare(s, w->subflow);
 	if (joins) {
-		f->syn_due_ns = rw_kernel_fires_ns(&s->kernel, s->now_ns, rw_sender_rto_ns(&f->tx.tcp));
+		plan_join_again(s, f);
 		return;
 	}
 	if (c->stream) {
@@ -206,9 +215,14 @@ static void establish(rw_simulation *s, const struct rw_wire *w)
 	rw_application_begin(s, f->connection);
 }
 
-/* The application has read all that came in order; data of another subflow may have waited for what lay before it. */
+/*
+ * The application has read all that came in order; data of another subflow may have waited for what lay before it. Measured: while data
+ * waits, MPTCP's reader acknowledges nothing.
+ */
 static void acknowledge_read(rw_simulation *s, const struct rw_simulated_connection *c)
 {
+	if (c->stream && c->stream->helds)
+		return;
 	for (uint32_t i = c->first; i < c->first + c->subflows; i++)
 		if (rw_receiver_read(&s->subflow[i].rx)) {
 			send_ack(s, i);
@@ -287,6 +301,8 @@ static void reach_sender(rw_simulation *s, const struct rw_wire *w)
 	if (ack.has_timestamp)
 		ack.echo_rtt_ns = echoed_ns(s, w);
 	f->ts_recent = w->ts_value;
+	f->heard = 1;
+	f->silences = 0;
 	if (f->state == RW_SUBFLOW_JOINS) {
 		f->state = RW_SUBFLOW_ESTABLISHED;
 		f->syn_due_ns = RW_NEVER;
@@ -348,7 +364,7 @@ static void sender_due(rw_simulation *s, uint32_t subflow)
 	if (f->state == RW_SUBFLOW_ESTABLISHED) {
 		rw_transmitter_due(&f->tx, s->now_ns);
 	} else if (f->state == RW_SUBFLOW_JOINS) {
-		f->syn_due_ns = rw_kernel_fires_ns(&s->kernel, s->now_ns, SYN_TIMEOUT_NS);
+		plan_join_again(s, f);
 		send_bare(s, subflow);
 	} else {
 		send_syn(s, subflow);

@@ -311,6 +311,7 @@ static int send_new(struct rw_transmitter *t, int64_t now_ns)
 		any = 1;
 		t->together_q16 += ((sent << 16) - t->together_q16) / TOGETHER_BURSTS;
 		spend_pace(t, s->next - from, now_ns);
+		before_ns = now_ns;
 	}
 	t->drained = t->end - s->next < s->segment_bytes;
 	if (any && rw_sender_in_flight(s) >= rw_transmitter_window(t))
