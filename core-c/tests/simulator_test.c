@@ -46,7 +46,7 @@ static int arrives(struct rw_receiver *r, uint32_t n, int pushed, int64_t now_ns
 	struct rw_arrival a = {.time_ns = now_ns, .sequence = FIRST + n * MSS, .bytes = MSS, .pushed = (uint8_t)pushed};
 	int acknowledges = rw_receiver_take(r, &a) || rw_receiver_read(r);
 	if (acknowledges)
-		rw_receiver_acknowledge(r, r->in_order, ack);
+		rw_receiver_acknowledge(r, &(struct rw_arrived){.position = r->in_order}, ack);
 	return acknowledges;
 }
 
@@ -57,7 +57,7 @@ static uint32_t past_quick_acks(struct rw_receiver *r, int64_t *now)
 	uint32_t n = 0;
 	while (n < 18)
 		if (!arrives(r, n++, 0, *now += MS, &ack) && n == 18)
-			rw_receiver_acknowledge(r, r->in_order, &ack);
+			rw_receiver_acknowledge(r, &(struct rw_arrived){.position = r->in_order}, &ack);
 	return n;
 }
 
@@ -81,7 +81,7 @@ static void test_delayed_acknowledgments(void **state)
 	assert_in_range(due - now, 40 * MS, 48 * MS);
 	assert_int_equal(rw_receiver_due(&r, due - 1), 0);
 	assert_int_equal(rw_receiver_due(&r, due), 1);
-	rw_receiver_acknowledge(&r, r.in_order, &ack);
+	rw_receiver_acknowledge(&r, &(struct rw_arrived){.position = r.in_order}, &ack);
 	assert_int_equal(ack.ack, FIRST + n * MSS);
 	assert_true(rw_receiver_next_ns(&r) == RW_NEVER);
 	rw_receiver_close(&r);
@@ -103,7 +103,7 @@ static void test_pushed_data_is_acknowledged_when_it_is_read(void **state)
 	a.sequence += 2 * MSS;
 	rw_receiver_take(&r, &a);
 	assert_int_equal(rw_receiver_read(&r), 0);
-	rw_receiver_acknowledge(&r, r.in_order, &ack);
+	rw_receiver_acknowledge(&r, &(struct rw_arrived){.position = r.in_order}, &ack);
 	assert_int_equal(ack.ack, FIRST + 19 * MSS);
 	assert_int_equal(rw_receiver_read(&r), 0);
 	rw_receiver_close(&r);
@@ -122,7 +122,7 @@ static void test_a_reduction_is_acknowledged_at_once(void **state)
 	r.echo_ce = 1;
 	struct rw_arrival a = {.time_ns = now += MS, .sequence = FIRST + n * MSS, .bytes = MSS, .reduced = 1};
 	assert_int_equal(rw_receiver_take(&r, &a), 1);
-	rw_receiver_acknowledge(&r, r.in_order, &ack);
+	rw_receiver_acknowledge(&r, &(struct rw_arrived){.position = r.in_order}, &ack);
 	assert_int_equal(ack.ack, FIRST + 19 * MSS);
 	assert_int_equal(ack.echo_ce, 0);
 	a.sequence += MSS;
@@ -142,7 +142,7 @@ static void test_acknowledgments_around_a_hole(void **state)
 	open_receiver(&r, 1);
 	while (n < 20)
 		if (!arrives(&r, n++, 0, now += MS, &ack) && n > 16)
-			rw_receiver_acknowledge(&r, r.in_order, &ack);
+			rw_receiver_acknowledge(&r, &(struct rw_arrived){.position = r.in_order}, &ack);
 	r.quick = 0;
 	assert_int_equal(arrives(&r, 21, 0, now += MS, &ack), 1);
 	assert_int_equal(arrives(&r, 23, 0, now += MS, &ack), 1);
@@ -225,7 +225,7 @@ static void test_the_buffer_is_the_kernels(void **state)
 		if (n == 41)
 			rw_receive_window_read(&window, &(struct rw_reading){SECOND_READ, 0, 20 * MS}, a.time_ns);
 		if (acknowledges)
-			rw_receiver_acknowledge(&r, r.in_order, &ack);
+			rw_receiver_acknowledge(&r, &(struct rw_arrived){.position = r.in_order}, &ack);
 	}
 	assert_int_equal((r.threshold + UNIT - 1) / UNIT * UNIT, 140928);
 	assert_int_equal(at_once, 4 + 25);
@@ -250,8 +250,14 @@ static void test_each_subflow_grows_into_the_buffer(void **state)
 	assert_in_range(room - busy.threshold, 1, MSS);
 	assert_int_equal(idle.threshold, first + 2 * MSS);
 	/* What one subflow has offered, another one does not take back. */
-	uint32_t window_of_busy = rw_receive_window_offer(&window, busy.threshold, 0);
-	assert_int_equal(rw_receive_window_offer(&window, idle.threshold, 0), window_of_busy);
+	struct rw_arrived none = {0, 0};
+	uint32_t window_of_busy = rw_receive_window_offer(&window, busy.threshold, &none);
+	assert_int_equal(rw_receive_window_offer(&window, idle.threshold, &none), window_of_busy);
+	/* What waits takes its part of the buffer, and moves the right edge by so much less. */
+	struct rw_arrived read = {100 * MSS, 0}, waits = {300 * MSS, 30 * MSS};
+	window.right = 0;
+	assert_in_range(rw_receive_window_offer(&window, UINT32_MAX, &read), room, room + 1023);
+	assert_in_range(rw_receive_window_offer(&window, UINT32_MAX, &waits), room - 30 * MSS, room - 30 * MSS + 1023);
 	rw_receiver_close(&busy);
 	rw_receiver_close(&idle);
 }

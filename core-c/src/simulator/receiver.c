@@ -230,9 +230,10 @@ static void grow(struct rw_receiver *r)
 	r->quick |= 1;
 }
 
-uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t threshold, uint64_t position)
+uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t threshold, const struct rw_arrived *arrived)
 {
-	uint64_t window = rw_min64(threshold, w->clamp);
+	uint64_t position = arrived->position, room = w->clamp - rw_min64(w->clamp, arrived->waiting);
+	uint64_t window = rw_min64(threshold, room);
 	if (w->right > position)
 		window = rw_max64(window, w->right - position);
 	/* The window scale option (RFC 7323 2) tells multiples. */
@@ -338,9 +339,17 @@ int rw_receiver_due(struct rw_receiver *r, int64_t now_ns)
 	return due;
 }
 
-void rw_receiver_acknowledge(struct rw_receiver *r, uint64_t position, struct rw_acknowledgment *ack)
+uint64_t rw_receiver_waiting(const struct rw_receiver *r)
 {
-	uint32_t window = rw_receive_window_offer(r->window, r->threshold, position);
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < r->helds; i++)
+		bytes += r->held[i].end - r->held[i].start;
+	return bytes;
+}
+
+void rw_receiver_acknowledge(struct rw_receiver *r, const struct rw_arrived *arrived, struct rw_acknowledgment *ack)
+{
+	uint32_t window = rw_receive_window_offer(r->window, r->threshold, arrived);
 	if (rw_seq_diff(r->next + window, r->right) > 0)
 		r->right = r->next + window;
 	*ack = (struct rw_acknowledgment){

@@ -41,8 +41,13 @@ void rw_receive_window_open(struct rw_receive_window *w, uint64_t buffer_first, 
 /* The handshake is over. */
 void rw_receive_window_begin(struct rw_receive_window *w, int64_t now_ns);
 void rw_receive_window_read(struct rw_receive_window *w, const struct rw_reading *r, int64_t now_ns);
-/* How many bytes an ACK offers beyond `position`: at most `threshold`, but what was offered before. */
-uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t threshold, uint64_t position);
+/* What the reader has of the connection's data. waiting: bytes that came and lie beyond a hole, which take their part of the buffer. */
+struct rw_arrived {
+	uint64_t position, waiting;
+};
+
+/* How many bytes an ACK offers beyond what was read: at most `threshold`, but what was offered before. */
+uint32_t rw_receive_window_offer(struct rw_receive_window *w, uint64_t threshold, const struct rw_arrived *arrived);
 
 struct rw_receiver_settings {
 	uint32_t mss; /* what the other end's segments carry at most */
@@ -117,10 +122,9 @@ struct rw_acknowledgment {
 	struct rw_range sack[RW_SACK_BLOCKS_MAX];
 };
 
-/*
- * The ACK that is sent now; position: what of the connection was read. The application reads at once, and data beyond a hole lies
- * within the window: neither narrows it.
- */
-void rw_receiver_acknowledge(struct rw_receiver *r, uint64_t position, struct rw_acknowledgment *ack);
+/* Bytes that came and lie beyond a hole. */
+uint64_t rw_receiver_waiting(const struct rw_receiver *r);
+/* The ACK that is sent now. The application reads at once what is in order. */
+void rw_receiver_acknowledge(struct rw_receiver *r, const struct rw_arrived *arrived, struct rw_acknowledgment *ack);
 
 #endif
