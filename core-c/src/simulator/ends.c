@@ -127,7 +127,7 @@ static struct rw_arrived arrived(const rw_simulation *s, const struct rw_simulat
 	return (struct rw_arrived){taken(s, f), waiting};
 }
 
-static void send_ack(rw_simulation *s, uint32_t subflow)
+static void send_ack_that(rw_simulation *s, uint32_t subflow, int announces)
 {
 	struct rw_simulated_subflow *f = &s->subflow[subflow];
 	struct rw_acknowledgment ack;
@@ -142,10 +142,13 @@ static void send_ack(rw_simulation *s, uint32_t subflow)
 			    .ts_echo = ack.ts_echo,
 			    .flags = RW_FLAG_ACK | (ack.echo_ce ? RW_FLAG_ECE : 0),
 			    .data_ack = stream ? stream->next : 0,
-			    .sacks = ack.sacks};
+			    .sacks = ack.sacks,
+			    .announces = announces != 0};
 	memcpy(w.sack, ack.sack, sizeof w.sack);
 	rw_wire_send(s, &w);
 }
+
+static void send_ack(rw_simulation *s, uint32_t subflow) { send_ack_that(s, subflow, 0); }
 
 static void send_syn(rw_simulation *s, uint32_t subflow)
 {
@@ -174,24 +177,49 @@ static uint64_t echoed_ns(const rw_simulation *s, const struct rw_wire *w)
 	return (age ? age : 1) * MS;
 }
 
-static void send_bare(rw_simulation *s, uint32_t subflow)
+static void send_bare(rw_simulation *s, uint32_t subflow, int announces)
 {
 	struct rw_simulated_subflow *f = &s->subflow[subflow];
 	struct rw_wire ack = {.subflow = subflow,
 			      .flags = RW_FLAG_ACK,
 			      .sequence = 1,
 			      .ts_value = rw_kernel_timestamp(&s->kernel, s->now_ns),
-			      .ts_echo = f->ts_recent};
+			      .ts_echo = f->ts_recent,
+			      .announces = announces != 0};
 	rw_wire_send(s, &ack);
 }
 
-/* Further subflows of MPTCP begin when the receiver has announced their addresses, one in each round trip. */
-static void plan_joins(rw_simulation *s, const struct rw_simulated_connection *c, uint64_t rtt_ns)
+/* The next subflow that has not begun, or null. */
+static struct rw_simulated_subflow *next_to_join(const rw_simulation *s, const struct rw_simulated_connection *c)
 {
-	for (uint32_t i = 1; i < c->subflows; i++) {
-		s->subflow[c->first + i].syn_due_ns = s->now_ns + (int64_t)(i * rtt_ns);
-		rw_simulation_plan_subflow(s, c->first + i);
-	}
+	for (uint32_t i = c->first; i < c->first + c->subflows; i++)
+		if (s->subflow[i].state == RW_SUBFLOW_WAITS)
+			return &s->subflow[i];
+	return NULL;
+}
+
+/*
+ * Further subflows of MPTCP begin when the receiver has announced their addresses. Measured: it announces the first when the handshake is
+ * over, and each other one when the sender has echoed the one before. Where that is lost, a subflow begins after a while all the same.
+ */
+static void plan_join(rw_simulation *s, const struct rw_simulated_connection *c, uint64_t wait_ns)
+{
+	struct rw_simulated_subflow *f = next_to_join(s, c);
+	if (!f)
+		return;
+	f->syn_due_ns = s->now_ns + (int64_t)wait_ns;
+	rw_simulation_plan_subflow(s, (uint32_t)(f - s->subflow));
+}
+
+static void join_announced(rw_simulation *s, const struct rw_simulated_connection *c)
+{
+	struct rw_simulated_subflow *f = next_to_join(s, c);
+	send_bare(s, c->first, 1);
+	if (!f)
+		return;
+	send_syn(s, (uint32_t)(f - s->subflow));
+	rw_simulation_plan_subflow(s, (uint32_t)(f - s->subflow));
+	plan_join(s, c, SYN_TIMEOUT_NS);
 }
 
 /* Until the third ACK of a join is answered it is sent again (RFC 8684 3.2). Measured: every two round trips, however often. */
@@ -208,7 +236,7 @@ static void establish(rw_simulation *s, const struct rw_wire *w)
 	struct rw_simulated_connection *c = &s->connection[f->connection];
 	int joins = w->subflow != c->first;
 	if (f->state == RW_SUBFLOW_JOINS)
-		send_bare(s, w->subflow);
+		send_bare(s, w->subflow, 0);
 	if (f->state != RW_SUBFLOW_SYN_SENT)
 		return;
 	f->state = joins ? RW_SUBFLOW_JOINS : RW_SUBFLOW_ESTABLISHED;
@@ -219,14 +247,14 @@ static void establish(rw_simulation *s, const struct rw_wire *w)
 	f->handshake_ns = f->syns == 1 ? (uint64_t)(s->now_ns - f->syn_ns) : 0;
 	uint64_t rtt_ns = !f->handshake_ns && c->settings.timestamps ? echoed_ns(s, w) : f->handshake_ns;
 	rw_transmitter_establish(&f->tx, 1, w->window_bytes, rtt_ns, s->now_ns);
-	send_bare(s, w->subflow);
+	send_bare(s, w->subflow, 0);
 	if (joins) {
 		plan_join_again(s, f);
 		return;
 	}
 	if (c->stream) {
 		c->stream->window_end = w->window_bytes;
-		plan_joins(s, c, (uint64_t)(s->now_ns - f->syn_ns));
+		plan_join(s, c, SYN_TIMEOUT_NS);
 	}
 	rw_application_begin(s, f->connection);
 }
@@ -246,9 +274,16 @@ static void acknowledge_read(rw_simulation *s, const struct rw_simulated_connect
 		}
 }
 
+static void announce(rw_simulation *s, const struct rw_simulated_connection *c)
+{
+	if (next_to_join(s, c))
+		send_ack_that(s, c->first, 1);
+}
+
 static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 {
 	struct rw_simulated_subflow *f = &s->subflow[w->subflow];
+	struct rw_simulated_connection *c = &s->connection[f->connection];
 	struct rw_receiver *r = &f->rx;
 	if (w->flags & RW_FLAG_SYN) {
 		struct rw_wire answer = {.subflow = w->subflow,
@@ -263,12 +298,18 @@ static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 		rw_wire_send(s, &answer);
 		return;
 	}
+	if (w->announces) {
+		announce(s, c);
+		return;
+	}
 	if (w->bytes == 0 && w->sequence == r->next) {
 		/* The handshake's end, which a subflow that joins wants answered. */
-		if (w->subflow != s->connection[f->connection].first)
+		if (w->subflow != c->first) {
 			send_ack(s, w->subflow);
-		else
-			rw_receive_window_begin(r->window, s->now_ns);
+			return;
+		}
+		rw_receive_window_begin(r->window, s->now_ns);
+		announce(s, c);
 		return;
 	}
 	struct rw_arrival arrival = {.time_ns = s->now_ns,
@@ -282,7 +323,7 @@ static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 				     .pushed = (w->flags & RW_FLAG_PSH) != 0};
 	uint64_t before = taken(s, f);
 	int acknowledges = rw_receiver_take(r, &arrival);
-	struct rw_stream *stream = s->connection[f->connection].stream;
+	struct rw_stream *stream = c->stream;
 	if (stream && rw_stream_receive(stream, f->tx.path, r->next))
 		s->failed = 1;
 	/* Measured: MPTCP's window grows by what the application reads at once, and it reads only where data came in order. */
@@ -292,7 +333,7 @@ static void reach_receiver(rw_simulation *s, const struct rw_wire *w)
 	if (acknowledges)
 		send_ack(s, w->subflow);
 	if (reads)
-		acknowledge_read(s, &s->connection[f->connection]);
+		acknowledge_read(s, c);
 	if (r->failed)
 		s->failed = 1;
 }
@@ -325,6 +366,8 @@ static void reach_sender(rw_simulation *s, const struct rw_wire *w)
 	}
 	rw_transmitter_acknowledge(&f->tx, &ack);
 	s->failed |= f->tx.failed;
+	if (w->announces)
+		join_announced(s, c);
 	f->window_max = (uint32_t)rw_max64(f->window_max, rw_transmitter_window(&f->tx));
 	uint64_t advanced = c->stream ? rw_application_acknowledged(s, c, w) : f->tx.tcp.una - una;
 	if (advanced) {
@@ -381,7 +424,7 @@ static void sender_due(rw_simulation *s, uint32_t subflow)
 		rw_transmitter_due(&f->tx, s->now_ns);
 	} else if (f->state == RW_SUBFLOW_JOINS) {
 		plan_join_again(s, f);
-		send_bare(s, subflow);
+		send_bare(s, subflow, 0);
 	} else {
 		send_syn(s, subflow);
 	}

@@ -43,6 +43,7 @@ struct rw_wire {
 	uint16_t identification;
 	uint8_t flags, sacks : 3, marked : 1;
 	uint8_t back : 1; /* from the receiver of data to its sender */
+	uint8_t announces : 1; /* an address, for the next subflow to join (RFC 8684 3.4.1), or echoes that */
 	union {
 		struct { /* from the sender */
 			uint32_t sequence;

@@ -69,7 +69,7 @@ void rw_wire_trace(rw_simulation *s, const struct rw_wire *w, int side)
 	const struct rw_simulated_subflow *f = &s->subflow[w->subflow];
 	const struct rw_simulated_connection *c = &s->connection[f->connection];
 	int syn = w->flags & RW_FLAG_SYN, first = w->subflow == c->first;
-	int third = !syn && !w->back && !w->bytes;
+	int third = !syn && !w->back && !w->bytes && !w->announces;
 	struct rw_trace_packet p = {.time_ns = TRACE_ZERO_NS + s->now_ns,
 				    .ends = &f->ends,
 				    .from = w->back,
