@@ -38,7 +38,7 @@ CLOCKS_HZ = (100, 250, 1000)
 
 
 _APART_NS = 100_000
-"""Between transfers that start at the same time. In the lab, too, the bursts of one enter the network before the next."""
+"""Between transfers that start at the same time: in the lab, too, the bursts of one come before those of the next."""
 HOST_JITTER_NS, HOST_STALL_SHARE, HOST_STALL_NS = 15_000, 0.01, 500_000
 """The mean time that a host needs to hand a packet on, and how often it is late by how much: no two hosts stay in step
 for long, and bandwidth samples of a long transfer are not all alike. Measured between the ACKs of a busy link."""

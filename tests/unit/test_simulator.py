@@ -193,8 +193,8 @@ def test_the_same_seed_gives_the_same_run() -> None:
 @pytest.mark.parametrize("algorithm", [a.name for a in rewindow.algorithms() if not a.is_rate_based])
 def test_the_replay_of_a_simulated_capture_gives_the_windows_that_drove_it(algorithm: str, tmp_path: Path) -> None:
     path = tmp_path / "run.pcapng"
-    # A capture does not show the phase of the sender's clock. CUBIC counts its ticks, and so does a restart after idle; with
-    # this seed none lies on the border of a tick.
+    # A capture does not show the phase of the sender's clock. CUBIC counts its ticks, and so does a restart after idle;
+    # with this seed none lies on the border of a tick.
     run = captured(two_paths(), path, algorithm, seed=2)
     equal, within_one = equal_and_within_one(run, path, algorithm)
     assert within_one == 1
@@ -343,8 +343,8 @@ def test_bytes_are_conserved() -> None:
         assert sum(s.bytes for s in transfer.subflows) >= transfer.bytes > 0
     data = sum(s.segments + s.retransmitted for t in run.transfers for s in t.subflows)
     seen = sum(link.forwarded + link.dropped_full + link.dropped_loss for n, link in links.items() if "forward" in n)
-    # SYNs, and the third packet of each handshake.
-    assert seen == data + 2 * 3
+    # SYNs, and the third packet of each handshake; and the echo of the address that the second path leads to.
+    assert seen == data + 2 * 3 + 1
 
 
 def test_a_line_that_nothing_limits_is_filled_to_its_rate() -> None:
@@ -422,7 +422,7 @@ congestion_control = "reno"
 
 
 def test_two_seconds_after_a_path_failed_the_other_one_is_full() -> None:
-    """Linux finds a subflow stale 1.2 to 1.4 s after its path failed (measured), and sends what it carried once more."""
+    """Linux finds a subflow stale 1.2 to 1.4 s after its path failed (measured), and sends its data once more."""
     run = simulate(parse(FAILING, "failing.toml"), rows=True)
     assert run.rows is not None
     rows = run.rows[run.rows["subflow"] == 0]
@@ -448,8 +448,24 @@ def test_the_round_trip_of_a_syn_that_was_sent_again_is_in_its_timestamp() -> No
     assert established is not None
     assert established > 1
     assert run.transfers[0].subflows[0].handshake_s is None
-    # 51 ms, and an eighth of the way to the first sample.
-    assert run.rows["srtt_ns"][0] == pytest.approx(0.875 * 51e6 + 0.125 * run.rows["rtt_ns"][0], abs=2000)
+    assert run.rows["srtt_ns"][0] == 51_000_000
+
+
+def test_a_subflow_joins_when_the_announcement_of_its_address_has_come() -> None:
+    """A round trip after the handshake, here one of 40 ms behind one of 50 ms. Where it is lost: after a second."""
+
+    def joined_s(backward: str) -> float:
+        text = FAILING.replace('changes = [{ at = "3s", down = true }]\n', "")
+        first_link = f"[links.lasting]\nbackward = {{ changes = [{backward}] }}"
+        run = simulate(parse(text.replace("[links.lasting]", first_link), "joins.toml"))
+        first, second = run.transfers[0].subflows
+        assert first.established_s is not None
+        assert second.established_s is not None
+        assert second.handshake_s is not None
+        return second.established_s - second.handshake_s - first.established_s
+
+    assert joined_s('{ at = "60ms", delay = "15ms" }') == pytest.approx(0.0401, abs=0.0005)
+    assert joined_s('{ at = "70ms", loss = 1 }, { at = "80ms", loss = 0 }') == pytest.approx(1, abs=0.001)
 
 
 def test_the_third_ack_of_a_join_is_sent_every_two_round_trips() -> None:
@@ -464,7 +480,7 @@ def test_the_third_ack_of_a_join_is_sent_every_two_round_trips() -> None:
 
 
 def test_the_rest_of_a_burst_waits_for_the_next_ack(tmp_path: Path) -> None:
-    """The pace makes a burst of three segments. An ACK of two lets none go, the next one three; the fourth waits again."""
+    """The pace makes a burst of three segments. An ACK of two lets none go, the next one three; the fourth waits."""
     path = tmp_path / "run.pcapng"
     captured(one_path('rate = "34M"\ndelay = "2.5ms"\nlimit = 60', seconds=4), path)
     sizes = np.array([n for _, n in departures(path)[200:]])

@@ -180,8 +180,8 @@ void rw_application_write(rw_simulation *s, uint32_t connection)
 			c->write_ns = RW_NEVER;
 			break;
 		}
-		uint64_t held = c->stream ? c->written - c->acked
-					  : c->written - before + held_bytes(&s->subflow[c->first]);
+		uint64_t held =
+		    c->stream ? c->written - c->acked : c->written - before + held_bytes(&s->subflow[c->first]);
 		if (held > room / 3 * 2) {
 			c->blocked = 1;
 			break;
@@ -243,9 +243,8 @@ static uint64_t patience_ns(const rw_simulation *s, const struct rw_simulated_co
 
 static void plan_reinjection(rw_simulation *s, struct rw_simulated_connection *c)
 {
-	c->reinject_ns = c->stream->una < c->stream->given
-			     ? rw_kernel_fires_ns(&s->kernel, s->now_ns, patience_ns(s, c))
-			     : RW_NEVER;
+	c->reinject_ns =
+	    c->stream->una < c->stream->given ? rw_kernel_fires_ns(&s->kernel, s->now_ns, patience_ns(s, c)) : RW_NEVER;
 	rw_simulation_plan(s, RW_FIRST_APPLICATION + (uint32_t)(c - s->connection), c->reinject_ns);
 }
 

@@ -79,7 +79,8 @@ struct rw_simulated_subflow {
 	uint32_t window_max; /* the largest congestion window so far, segments */
 	/* MPTCP's scheduler: the mean rate at which it was given data, bytes/s; 0: it was not yet */
 	uint64_t rate_bytes;
-	/* MPTCP: how often in a row data that waits went once more while nothing was heard on this one; and since when that counts */
+	/* MPTCP: how often in a row the connection's data had waited for too long and nothing had come back on this subflow; whether
+	 * anything has since */
 	uint8_t silences, heard;
 };
 
