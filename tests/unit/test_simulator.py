@@ -430,6 +430,14 @@ def test_two_seconds_after_a_path_failed_the_other_one_is_full() -> None:
     assert late - early > 0.9 * 2 * 12e6 / 8 * 1324 / 1400
 
 
+def test_what_a_stale_subflow_carried_goes_once_more_and_not_twice() -> None:
+    """The other path needs seconds for it, in which the stale subflow remains silent."""
+    slow = FAILING.replace('"12M"\ndelay = "25ms"\nlimit = 60', '"3M"\ndelay = "25ms"\nlimit = 25', 1)
+    [client] = simulate(parse(slow.replace("seconds = 8", "seconds = 14"), "failing.toml")).transfers
+    assert client.complete
+    assert sum(s.bytes for s in client.subflows) - client.bytes < 500_000
+
+
 def handshakes(lost: str) -> Simulation:
     """The client's first path loses what it sends until half a second has passed, or its second path until a second."""
     line = "changes = [{ at = {at}, loss = {loss} }, { at = {end}, loss = 0 }]\nbackward = { changes = [] }"

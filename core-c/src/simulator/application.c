@@ -268,10 +268,13 @@ static int count_silences(rw_simulation *s, const struct rw_simulated_connection
 	int became_stale = 0, others = 0;
 	for (uint32_t i = c->first; i < c->first + c->subflows; i++) {
 		struct rw_simulated_subflow *f = &s->subflow[i];
-		int is_silent = f->tx.tcp.board.count && !f->heard;
+		int was_stale = !may_carry(f);
+		if (f->heard || !f->tx.tcp.board.count)
+			f->silences = 0;
+		else if (f->silences < STALE_SILENCES)
+			f->silences++;
 		f->heard = 0;
-		f->silences = (uint8_t)(is_silent ? f->silences + (f->silences < STALE_SILENCES) : 0);
-		became_stale |= is_silent && f->silences == STALE_SILENCES;
+		became_stale |= !was_stale && f->silences == STALE_SILENCES;
 		others |= may_carry(f);
 	}
 	return became_stale && others;
