@@ -473,7 +473,14 @@ def test_a_subflow_joins_when_the_announcement_of_its_address_has_come() -> None
         return second.established_s - second.handshake_s - first.established_s
 
     assert joined_s('{ at = "60ms", delay = "15ms" }') == pytest.approx(0.0401, abs=0.0005)
-    assert joined_s('{ at = "70ms", loss = 1 }, { at = "80ms", loss = 0 }') == pytest.approx(1, abs=0.001)
+    lost = '{ at = "70ms", loss = 1 }, { at = "80ms", loss = 0 }'
+    assert joined_s(lost) == pytest.approx(1, abs=0.001)
+    [network] = [n for n in suite.NETWORKS if n.name == "four-paths"]
+    text = suite.text_of(network).replace(
+        "[links.bottleneck1]", f"[links.bottleneck1]\nbackward = {{ changes = [{lost}] }}"
+    )
+    established = [s.established_s for s in simulate(parse(text, "four-paths.toml")).transfers[0].subflows]
+    assert all(established)
 
 
 def test_the_third_ack_of_a_join_is_sent_every_two_round_trips() -> None:

@@ -200,7 +200,7 @@ static struct rw_simulated_subflow *next_to_join(const rw_simulation *s, const s
 
 /*
  * Further subflows of MPTCP begin when the receiver has announced their addresses. Measured: it announces the first when the handshake is
- * over, and each other one when the sender has echoed the one before. Where that is lost, a subflow begins after a while all the same.
+ * over, and each other one when the sender has echoed the one before. Where that is lost, a subflow begins after a second all the same.
  */
 static void plan_join(rw_simulation *s, const struct rw_simulated_connection *c, uint64_t wait_ns)
 {
@@ -426,7 +426,10 @@ static void sender_due(rw_simulation *s, uint32_t subflow)
 		plan_join_again(s, f);
 		send_bare(s, subflow, 0);
 	} else {
+		int waited = f->state == RW_SUBFLOW_WAITS;
 		send_syn(s, subflow);
+		if (waited) /* in vain for its announcement, which the next one's would follow */
+			plan_join(s, &s->connection[f->connection], SYN_TIMEOUT_NS);
 	}
 	s->failed |= f->tx.failed;
 	/* A scheduler of the registry leaves what a subflow in loss was given to the others. */
