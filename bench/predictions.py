@@ -17,6 +17,7 @@ null model's interval is the recorded goodput times the 5 and 95 % quantiles of 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 from collections import defaultdict
@@ -207,7 +208,8 @@ def goals(judged: Judged, null_interval: tuple[float, float]) -> Iterator[str]:
         add("goodput: in the 90 % interval", "80-97%", f"{covered:.0%}", COVERAGE[0] <= covered <= COVERAGE[1])
     score = mean_of_networks(judged.scores())
     null_score = mean_of_networks(by_network((n, interval_score(*null_interval, r)) for n, r in judged.ratios()))
-    if score is not None and null_score:
+    # Without networks that are tuned on, the null model has no interval.
+    if score is not None and null_score and not math.isnan(null_score):
         add("interval score over the null's", "0.5", f"{score:.2f} / {null_score:.2f} = {score / null_score:.2f}",
             score <= null_score / 2)  # fmt: skip
     refused = len(judged.results.asked) - len(judged.answered)
