@@ -384,46 +384,21 @@ def test_a_dead_path_is_left_for_the_other_one() -> None:
     assert alive.bytes > dead.bytes
 
 
-FAILING = """
-name = "failing"
-seconds = 8
-[hosts.client]
-interfaces.a = { address = "10.0.1.1", mtu = 1400 }
-interfaces.b = { address = "10.0.2.1", mtu = 1400 }
-[hosts.server]
-interfaces.a = { address = "10.0.1.2", mtu = 1400 }
-interfaces.b = { address = "10.0.2.2", mtu = 1400 }
-[links.lasting]
-rate = "12M"
-delay = "25ms"
-limit = 60
-[links.failing]
-rate = "12M"
-delay = "25ms"
-limit = 60
-changes = [{ at = "3s", down = true }]
-[[paths]]
-name = "lasting"
-from = "client.a"
-to = "server.a"
-links = ["lasting"]
-[[paths]]
-name = "failing"
-from = "client.b"
-to = "server.b"
-links = ["failing"]
-[[transfers]]
-name = "client"
-protocol = "mptcp"
-from = "client"
-to = "server"
-congestion_control = "reno"
-"""
+FAILS = 'changes = [{ at = "3s", down = true }]'
+
+
+def equal_paths(first: str = "", second: str = "", rate_mbps: tuple[float, ...] = (12,), seconds: int = 8) -> Scenario:
+    """An MPTCP sender on two paths with 50 ms there and back. first, second: further keys of their links."""
+    network = suite.Network(
+        "equal-paths", rate_mbps, (25,), 0, seconds=seconds, limit_packets=60, rival="", second_link=second
+    )
+    text = suite.text_of(network).replace("[links.bottleneck1]", f"[links.bottleneck1]\n{first}")
+    return parse(text, "equal-paths.toml")
 
 
 def test_two_seconds_after_a_path_failed_the_other_one_is_full() -> None:
     """Linux finds a subflow stale 1.2 to 1.4 s after its path failed (measured), and sends its data once more."""
-    run = simulate(parse(FAILING, "failing.toml"), rows=True)
+    run = simulate(equal_paths(second=FAILS), rows=True)
     assert run.rows is not None
     rows = run.rows[run.rows["subflow"] == 0]
     early, late = np.interp((5.0, 7.0), rows["time_ns"] / 1e9, rows["una"])
@@ -432,25 +407,20 @@ def test_two_seconds_after_a_path_failed_the_other_one_is_full() -> None:
 
 def test_what_a_stale_subflow_carried_goes_once_more_and_not_twice() -> None:
     """The other path needs seconds for it, in which the stale subflow remains silent."""
-    slow = FAILING.replace('"12M"\ndelay = "25ms"\nlimit = 60', '"3M"\ndelay = "25ms"\nlimit = 25', 1)
-    [client] = simulate(parse(slow.replace("seconds = 8", "seconds = 14"), "failing.toml")).transfers
+    [client] = simulate(equal_paths(second=FAILS, rate_mbps=(2, 12), seconds=14)).transfers
     assert client.complete
     assert sum(s.bytes for s in client.subflows) - client.bytes < 500_000
 
 
-def handshakes(lost: str) -> Simulation:
-    """The client's first path loses what it sends until half a second has passed, or its second path until a second."""
-    line = "changes = [{ at = {at}, loss = {loss} }, { at = {end}, loss = 0 }]\nbackward = { changes = [] }"
-    at, end = (0, 0.5) if lost == "SYN" else (0.14, 1)
-    changed = line.replace("{at}", str(at)).replace("{loss}", "1").replace("{end}", str(end))
-    link = "lasting" if lost == "SYN" else "failing"
-    text = FAILING.replace('changes = [{ at = "3s", down = true }]\n', "")
-    return simulate(parse(text.replace(f"[links.{link}]", f"[links.{link}]\n{changed}"), "handshakes.toml"), rows=True)
+def losing(begin_s: float, end_s: float) -> str:
+    """All that is sent meanwhile, and nothing that comes back."""
+    changes = f"{{ at = {begin_s}, loss = 1 }}, {{ at = {end_s}, loss = 0 }}"
+    return f"changes = [{changes}]\nbackward = {{ changes = [] }}"
 
 
 def test_the_round_trip_of_a_syn_that_was_sent_again_is_in_its_timestamp() -> None:
     """RFC 7323 4.1: in whole milliseconds, where Karn's rule leaves out the sample. Measured on the kernel."""
-    run = handshakes("SYN")
+    run = simulate(equal_paths(first=losing(0, 0.5)), rows=True)
     assert run.rows is not None
     established = run.transfers[0].subflows[0].established_s
     assert established is not None
@@ -463,9 +433,7 @@ def test_a_subflow_joins_when_the_announcement_of_its_address_has_come() -> None
     """A round trip after the handshake, here one of 40 ms behind one of 50 ms. Where it is lost: after a second."""
 
     def joined_s(backward: str) -> float:
-        text = FAILING.replace('changes = [{ at = "3s", down = true }]\n', "")
-        first_link = f"[links.lasting]\nbackward = {{ changes = [{backward}] }}"
-        run = simulate(parse(text.replace("[links.lasting]", first_link), "joins.toml"))
+        run = simulate(equal_paths(first=f"backward = {{ changes = [{backward}] }}"))
         first, second = run.transfers[0].subflows
         assert first.established_s is not None
         assert second.established_s is not None
@@ -485,7 +453,7 @@ def test_a_subflow_joins_when_the_announcement_of_its_address_has_come() -> None
 
 def test_the_third_ack_of_a_join_is_sent_every_two_round_trips() -> None:
     """Until it is answered. Measured on the kernel, with a round trip of 100 ms: after 204, 412, 620 and 828 ms."""
-    run = handshakes("third ACK")
+    run = simulate(equal_paths(second=losing(0.14, 1)), rows=True)
     assert run.rows is not None
     second = run.transfers[0].subflows[1]
     assert second.established_s == pytest.approx(0.15, abs=0.002)
