@@ -14,6 +14,9 @@ from api.errors import BadRequest, Unprocessable
 from api.schemas import Wanted
 from api.views.schemas import PageOfViews
 
+_Columns = Annotated[str, Field(pattern=r"^[a-z_]+(,[a-z_]+)*$", max_length=400)]
+"""Names of a list's columns that are shown."""
+
 
 class _OfTeam(Wanted):
     span: Literal["week", "4 weeks", "12 weeks"] | None = None
@@ -26,6 +29,7 @@ class _OfTeam(Wanted):
 
 class _OfCaptures(Wanted):
     sort: Literal[SORTS] | None = None  # type: ignore[valid-type]
+    columns: _Columns | None = None
 
 
 class _OfConnections(Wanted):
@@ -34,6 +38,7 @@ class _OfConnections(Wanted):
         | Annotated[str, Field(pattern=search.TAG_PATTERN)]
         | None
     ) = None
+    columns: _Columns | None = None
 
 
 _OWN: dict[PageOfViews, type[Wanted]] = {"team": _OfTeam, "captures": _OfCaptures, "connections": _OfConnections}

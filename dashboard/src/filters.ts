@@ -1,3 +1,4 @@
+import { areColumns, CAPTURES, CONNECTIONS } from "./columns";
 import { utc } from "./format";
 import { known, measure } from "./measures";
 import { uploaderName } from "./names.svelte";
@@ -52,8 +53,8 @@ export const PARAMETERS = {
     span: (value) => value in SPANS, compare: (value) => value === "before", unreliable: isUnreliable,
     measure: isMeasure, rows: isDimension, columns: isDimension, values: whatever,
   },
-  captures: { sort: whatever, values: whatever },
-  connections: { sort: whatever, values: whatever },
+  captures: { sort: whatever, values: whatever, columns: areColumns(CAPTURES) },
+  connections: { sort: whatever, values: whatever, columns: areColumns(CONNECTIONS) },
   comparison: { selection: whatever, baseline: whatever, measure: isMeasure, unreliable: isUnreliable },
 } satisfies Record<string, Parameters>;
 
