@@ -11,7 +11,7 @@ export const settings = () => import("./pages/Settings.svelte");
 export const specifications = () => import("./pages/Specifications.svelte");
 export const team = () => import("./pages/Team.svelte");
 
-// A button that opens one of these begins to read it when the pointer or the keyboard comes near.
+// The question is read after the page. The others begin to be read when the pointer or the keyboard comes near the button that opens them.
 export const confirmation = () => import("./Confirmation.svelte");
 export const days = () => import("./Days.svelte");
 export const filterForm = () => import("./FilterForm.svelte");
