@@ -26,12 +26,35 @@ PREFIX = "rwlab-"
 DEVICE = "rwlab"
 """Prefix of the TUN devices' names before they are moved into namespaces."""
 KILL_S = 10
+STAT = Path("/proc/stat")
 CHECKOUT = Path(__file__).parent.parent
 
 
 def emulator_program() -> Path:
     """The emulator of the checkout, or the one that REWINDOW_EMULATOR names."""
     return Path(os.environ.get("REWINDOW_EMULATOR") or CHECKOUT / "build" / "Emulator" / "lab" / "rewindow-emulator")
+
+
+class Others:
+    """The CPU time of other programs, from its construction on: all that the machine did, or its hypervisor took away,
+    without interrupts, less what this process and its ended children used (proc(5), times(2))."""
+
+    def __init__(self) -> None:
+        self._begun = self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        """Seconds: the clock, and others' CPU time."""
+        fields = STAT.read_text().split("\n", 1)[0].split()[1:]
+        user, nice, system, _, _, _, _, stolen = (int(f) / os.sysconf("SC_CLK_TCK") for f in fields[:8])
+        own = os.times()
+        used = own.user + own.system + own.children_user + own.children_system
+        return time.monotonic(), user + nice + system + stolen - used
+
+    def share(self) -> float:
+        """Of one CPU, at least 0: 1.5 where others kept one CPU and a half busy."""
+        (begun_s, begun), (now_s, now) = self._begun, self._now()
+        return max(0.0, (now - begun) / (now_s - begun_s))
 
 
 def check(scenario: Scenario | None = None) -> None:

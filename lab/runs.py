@@ -51,8 +51,13 @@ def folder_name(scenario: Scenario, seed: int) -> str:
     return f"{scenario.name}-{seed}"
 
 
-def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS, queues: Queues = "emulator") -> Run:
-    """Repeats a run that the machine disturbed, up to `attempts` times. The folder appears when it is complete."""
+def run(
+    described: Described, seed: int, output: Path, attempts: int = ATTEMPTS, queues: Queues = "emulator",
+    others_max: float | None = None,
+) -> Run:  # fmt: skip
+    """Repeats a run that the machine disturbed, up to `attempts` times. The folder appears when it is complete.
+
+    others_max: a run is disturbed where other programs used more of a CPU; None: whatever they used."""
     name = folder_name(described.scenario, seed)
     target = output / name
     output.mkdir(parents=True, exist_ok=True)
@@ -67,7 +72,12 @@ def run(described: Described, seed: int, output: Path, attempts: int = ATTEMPTS,
                     controllers.refuse_loaded(chosen)  # before it is noted as one to take away
                     left.controller(chosen.kernel_name)
                 with controllers.in_the_kernel(described.scenario):
+                    others = machine.Others()
                     result = _measure(described.scenario, seed, partial, left, queues)
+                    share = others.share()
+                if others_max is not None and share > others_max:
+                    raise RunInvalid(f"other programs used {share:.0%} of a CPU, more than {others_max:.0%}")
+                result["others_cpu"] = round(share, 3)
                 result["invalid_attempts"] = invalid
                 _finish(described, partial, target, result)
                 return Run(name, seed, target, tuple(invalid), result)

@@ -191,6 +191,20 @@ def test_errors_are_shown(stack: Services, token: str, signed_in: Page) -> None:
     expect(page.get_by_test_id("lost")).to_have_count(0)
 
 
+def test_a_page_whose_script_cannot_be_read_says_so(stack: Services, signed_in: Page) -> None:
+    """As after an update of the service, which has other files."""
+    page = signed_in
+    page.route("**/assets/Alerts-*.js", lambda route: route.fulfill(status=404))
+    page.get_by_role("link", name="alerts", exact=True).click()
+    expect(page.get_by_test_id("not-loaded")).to_contain_text("could not be read")
+    page.get_by_role("link", name="captures", exact=True).click()
+    expect(page.get_by_test_id("not-loaded")).to_have_count(0)
+    page.get_by_role("link", name="alerts", exact=True).click()
+    page.unroute_all()
+    page.get_by_test_id("not-loaded").get_by_role("button", name="load the page again").click()
+    expect(page.get_by_role("heading", name="Alerts")).to_be_visible()
+
+
 def test_the_page_waits_for_a_server_that_is_busy(stack: Services, token: str, signed_in: Page) -> None:
     answers = {"POST": [429, 503], "GET": [503]}
 

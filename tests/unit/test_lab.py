@@ -528,6 +528,41 @@ def test_invalid_attempts_are_repeated_and_counted(
     assert "red-6: refused after 2 attempts: the machine was busy" in capsys.readouterr().out
 
 
+def test_what_other_programs_use_disturbs_a_run(
+    private_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In ten seconds the machine is busy for nine, of which the run and its children use six."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(machine, "STAT", stat)
+    now: dict[str, Any] = {}
+
+    def at(seconds: float, own: float, user: float, nice: float, system: float, stolen: float) -> None:
+        idle, waiting, interrupts = 1000, 200, 300 + 100 * seconds
+        fields = [user, nice, system, idle, waiting, interrupts, interrupts, stolen, 0, 0]
+        stat.write_text(f"cpu  {' '.join(str(round(f * ticks)) for f in fields)}\ncpu0 1 2 3\n")
+        now.update(s=seconds, own=own)
+
+    def measure(scenario: Scenario, seed: int, folder: Path, left: machine.Left, queues: str) -> dict[str, Any]:
+        at(60, 7.5, 14, 25, 36, 42)
+        return {"transfers": [], "truth_rows": 0, "lateness_ns": {"p99": 0}}
+
+    monkeypatch.setattr(machine.time, "monotonic", lambda: now["s"])
+    times = SimpleNamespace(user=0.5, system=0.25, children_system=0.25)
+    monkeypatch.setattr(machine.os, "times", lambda: SimpleNamespace(**vars(times), children_user=now["own"]))
+    monkeypatch.setattr(runs, "_measure", measure)
+    monkeypatch.setattr(cli.machine, "check", lambda scenario: None)
+    described = Described(SUITE["red"], "text", tmp_path)
+    at(50, 1.5, 10, 24, 34, 40)
+    assert runs.run(described, 1, tmp_path / "out", others_max=0.31).result["others_cpu"] == 0.3
+    at(50, 1.5, 10, 24, 34, 40)
+    refused = runs.run(described, 2, tmp_path / "out", attempts=1, others_max=0.29)
+    assert refused.invalid == ("other programs used 30% of a CPU, more than 29%",)
+    at(50, 1.5, 10, 24, 34, 40)
+    assert cli._run_all([(described, 3)], tmp_path / "out", 1) == 0
+    assert "others used 30% of a CPU" in capsys.readouterr().out
+
+
 def test_a_state_of_bbr_that_the_kernel_wrote() -> None:
     """IPv4 and IPv6; bandwidths in segments a second, where the kernel has 24 bits below a segment each microsecond."""
     four = bytes([10, 0, 1, 1]) + bytes(12)
