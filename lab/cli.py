@@ -26,8 +26,8 @@ DONE, NEGATIVE, USAGE, UNREADABLE, FAILED = range(5)
 SUITE_OUTPUT = Path("build/lab")
 PAIRS_OUTPUT = Path("build/pairs")
 OTHERS_MAX = 0.2
-"""Of a CPU: what other programs may use during runs that others are compared with. Builds at the lowest priority changed
-the goodput of networks with short queues by more than a factor of two while the emulator was in time."""
+"""Of a CPU: what other programs may use during runs that others are compared with. Builds at the lowest priority
+changed the goodput of networks with short queues by more than a factor of two while the emulator was in time."""
 
 
 def _told(run: Run) -> str:
