@@ -23,7 +23,8 @@ from store.models import BIGINT_MAX, State
 T = TypeVar("T")
 
 Limit = Annotated[int, Query(ge=1, le=500)]
-Cursor = Annotated[str | None, Query(max_length=200)]
+Cursor = Annotated[str | None, Query(max_length=4000)]
+"""A cursor has the last row's values, of which a file's name is the longest: 255 characters of up to 4 bytes."""
 
 
 class Page(Schema, Generic[T]):
@@ -126,7 +127,7 @@ _PARSE: dict[type, Callable[[str], Any]] = {
 
 
 def encode(key: Sequence[str | int | float | None]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(json.dumps(key, ensure_ascii=False).encode()).decode().rstrip("=")
 
 
 def decode(cursor: str) -> list[Any]:

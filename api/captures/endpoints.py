@@ -17,6 +17,7 @@ from api.captures.schemas import (
     CapturesChange,
     CapturesDeletion,
     CapturesFound,
+    FairnessOut,
     FindingOut,
     SharingRow,
 )
@@ -227,7 +228,7 @@ async def capture_connections(
     session: Session, caller: Reader, capture_id: uuid.UUID, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ConnectionOut]:
     """In the order of their first packet."""
-    await service.get(session, caller, capture_id)
+    await service.own(session, caller, capture_id)
     return await connections.service.find(session, caller, capture_id, cursor, limit)
 
 
@@ -236,7 +237,7 @@ async def export_connections(
     session: Session, caller: Reader, capture_id: uuid.UUID, suffix: exports.Suffix, limit: exports.Most = None
 ) -> StreamingResponse:
     """The capture's connections, in the order of their first packet, as a file."""
-    await service.get(session, caller, capture_id)
+    await service.own(session, caller, capture_id)
     of_capture = Filters(capture_id=capture_id)
     return await exports.export(
         session,
@@ -254,11 +255,19 @@ async def export_findings(
     session: Session, caller: Reader, capture_id: uuid.UUID, suffix: exports.Suffix
 ) -> StreamingResponse:
     """What is wrong with the capture as a file, as its `summary.quality.findings` has it."""
-    capture = await service.get(session, caller, capture_id)
+    capture = await service.own(session, caller, capture_id)
     quality = capture.summary.quality if capture.summary else None
     rows = quality.findings if quality else []
     table = exports.Table("findings", _FINDING_COLUMNS, f"capture_id={capture_id}")
     return await exports.export(session, caller, suffix, table, Filters(capture_id=capture_id), exports.given(rows))
+
+
+@router.get("/{capture_id}/fairness")
+async def fairness(
+    session: Session, caller: Reader, capture_id: uuid.UUID, cursor: Cursor = None, limit: Limit = 50
+) -> Page[FairnessOut]:
+    """Groups of connections that share a bottleneck, ordered by its name."""
+    return await service.groups(session, caller, capture_id, cursor, limit)
 
 
 @router.get("/{capture_id}/fairness.{suffix}", responses=exports.RESPONSES, response_class=StreamingResponse)

@@ -258,7 +258,7 @@ class FairnessOut(Schema):
     shares: list[FairShareOut | None]
     """Of each member; null where nothing tells it. Empty: analysed before that was computed."""
     members: list[GroupMemberOut]
-    """Of the first members, in the order of `connections`: 40 of each group, and 400 of a capture."""
+    """Of the first members, in the order of `connections`: 40 of each group, and 800 of an answer."""
 
 
 class SharingRow(Schema):
@@ -283,7 +283,11 @@ class SharingRow(Schema):
 
 class CaptureDetail(CaptureOut):
     fairness: list[FairnessOut]
-    """Groups of connections that share a bottleneck."""
+    """Groups of connections that share a bottleneck, ordered by its name: the first 20."""
+    fairness_total: int
+    """How many such groups the capture has."""
+    fairness_cursor: str | None
+    """Of the groups after `fairness`, for /v1/captures/ID/fairness; null: these are all."""
 
 
 class CapturesFound(Page[CaptureOut]):

@@ -70,7 +70,9 @@ _ONLY_FROM = (
     " (editcap -F pcapng), or have an owner of the team turn the cut off"
 )
 _OF_COPY = ("object_key", "sha256", "bytes", "payload", "addresses")
-MEMBERS_OF_GROUP_MAX, MEMBERS_MAX = 40, 400
+MEMBERS_OF_GROUP_MAX, GROUPS_OF_DETAIL = 40, 20
+MEMBERS_MAX = MEMBERS_OF_GROUP_MAX * GROUPS_OF_DETAIL
+_BY_BOTTLENECK = Keyset((FairnessGroup.bottleneck,))
 NEWEST_FIRST = "-created_at"
 _COLUMNS = {
     "created_at": Capture.created_at,
@@ -362,17 +364,45 @@ def _out(row: Any) -> CaptureOut:
     )
 
 
+async def own(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> CaptureOut:
+    """Raises NotFound."""
+    return _out(await _own(session, caller, capture_id))
+
+
 async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> CaptureDetail:
     """Raises NotFound."""
-    row = (await session.execute(_query(caller).where(Capture.id == capture_id))).one_or_none()
+    row = await _own(session, caller, capture_id)
+    of_capture = select(func.count()).where(FairnessGroup.attempt_id == row.Capture.attempt_id)
+    total = (await session.execute(of_capture)).scalar_one()
+    first = await _groups_page(session, row.Capture, None, GROUPS_OF_DETAIL)
+    return CaptureDetail(
+        **_out(row).model_dump(), fairness=first.items, fairness_total=total, fairness_cursor=first.next_cursor
+    )
+
+
+async def groups(
+    session: AsyncSession, caller: Caller, capture_id: uuid.UUID, cursor: str | None, limit: int
+) -> Page[FairnessOut]:
+    """Raises BadRequest, NotFound."""
+    row = await _own(session, caller, capture_id)
+    return await _groups_page(session, row.Capture, cursor, limit)
+
+
+async def _own(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> Row[Any]:
+    """As of `_query`. Raises NotFound."""
+    row: Row[Any] | None = (await session.execute(_query(caller).where(Capture.id == capture_id))).one_or_none()
     if row is None:
         raise NotFound("no such capture")
-    groups = await _groups(session, row.Capture)
-    first = _first_numbers(groups)
-    found = await _members(session, row.Capture, list(chain(*first.values())))
+    return row
+
+
+async def _groups_page(session: AsyncSession, capture: Capture, cursor: str | None, limit: int) -> Page[FairnessOut]:
+    found: Page[Any] = await _BY_BOTTLENECK.page(session, _groups(capture), cursor, limit, lambda row: row)
+    first = _first_numbers(found.items)
+    known = await _members(session, capture, list(chain(*first.values())))
     # Rows are missing where another analysis has taken the place of this one meanwhile.
-    members = {name: [found[n] for n in takewhile(found.__contains__, group)] for name, group in first.items()}
-    fairness = [
+    members = {name: [known[n] for n in takewhile(known.__contains__, group)] for name, group in first.items()}
+    items = [
         FairnessOut(
             bottleneck=g.bottleneck,
             method=g.method,
@@ -387,19 +417,16 @@ async def get(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> C
             shares=g.members.get("shares", []),
             members=members[g.bottleneck],
         )
-        for g in groups
+        for g in found.items
     ]
-    return CaptureDetail(**_out(row).model_dump(), fairness=fairness)
+    return Page(items=items, next_cursor=found.next_cursor)
 
 
 async def sharing(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> More:
     """All members of all groups; what it returns reads them page by page, once. Raises NotFound."""
-    row = (await session.execute(_query(caller).where(Capture.id == capture_id))).one_or_none()
-    if row is None:
-        raise NotFound("no such capture")
-    capture: Capture = row.Capture
-    groups = await _groups(session, capture)
-    left = ((group, place) for group in groups for place in range(len(group.members["connections"])))
+    capture: Capture = (await _own(session, caller, capture_id)).Capture
+    found = await session.execute(_groups(capture).order_by(FairnessGroup.bottleneck))
+    left = ((group, place) for group in found.all() for place in range(len(group.members["connections"])))
 
     async def more(session: AsyncSession, cursor: str | None, size: int) -> Page[SharingRow]:
         part = list(islice(left, size))
@@ -433,10 +460,9 @@ def _sharing_row(group: Row[Any], place: int, member: GroupMemberOut) -> Sharing
     )
 
 
-async def _groups(session: AsyncSession, capture: Capture) -> Sequence[Row[Any]]:
+def _groups(capture: Capture) -> Select[Any]:
     """Rows with the columns of FairnessGroup: thousands of mapped objects take three times as long."""
-    query = select(*FairnessGroup.__table__.c).where(FairnessGroup.attempt_id == capture.attempt_id)
-    return (await session.execute(query.order_by(FairnessGroup.bottleneck))).all()
+    return select(*FairnessGroup.__table__.c).where(FairnessGroup.attempt_id == capture.attempt_id)
 
 
 def _first_numbers(groups: Sequence[Row[Any]]) -> dict[str, list[int]]:

@@ -180,6 +180,8 @@ export const api = {
   captures: (filters: Query, sort: string | undefined, limit: number, cursor?: string) =>
     told(client.GET("/v1/captures", { params: { query: { ...filters, sort, limit, cursor } as QueryOf<"/v1/captures"> } })),
   capture: (capture_id: string) => told(client.GET("/v1/captures/{capture_id}", { params: { path: { capture_id } } })),
+  groups: (capture_id: string, cursor: string) =>
+    told(client.GET("/v1/captures/{capture_id}/fairness", { params: { path: { capture_id }, query: { cursor, limit: 20 } } })),
   remove: (capture_id: string) => told(client.DELETE("/v1/captures/{capture_id}", { params: { path: { capture_id } } })),
   change: (capture_id: string, to: schemas.CaptureChange) =>
     told(client.PATCH("/v1/captures/{capture_id}", { params: { path: { capture_id } }, body: to })),

@@ -176,6 +176,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/captures/{capture_id}/fairness": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fairness
+         * @description Groups of connections that share a bottleneck, ordered by its name.
+         */
+        get: operations["fairness_v1_captures__capture_id__fairness_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/captures/{capture_id}/fairness.{suffix}": {
         parameters: {
             query?: never;
@@ -2762,9 +2782,19 @@ export interface components {
             connections: number | null;
             /**
              * Fairness
-             * @description Groups of connections that share a bottleneck.
+             * @description Groups of connections that share a bottleneck, ordered by its name: the first 20.
              */
             fairness: components["schemas"]["FairnessOut"][];
+            /**
+             * Fairness Total
+             * @description How many such groups the capture has.
+             */
+            fairness_total: number;
+            /**
+             * Fairness Cursor
+             * @description Of the groups after `fairness`, for /v1/captures/ID/fairness; null: these are all.
+             */
+            fairness_cursor: string | null;
         };
         /** CaptureOut */
         CaptureOut: {
@@ -2979,9 +3009,19 @@ export interface components {
             connections: number | null;
             /**
              * Fairness
-             * @description Groups of connections that share a bottleneck.
+             * @description Groups of connections that share a bottleneck, ordered by its name: the first 20.
              */
             fairness: components["schemas"]["FairnessOut"][];
+            /**
+             * Fairness Total
+             * @description How many such groups the capture has.
+             */
+            fairness_total: number;
+            /**
+             * Fairness Cursor
+             * @description Of the groups after `fairness`, for /v1/captures/ID/fairness; null: these are all.
+             */
+            fairness_cursor: string | null;
             /**
              * Already Here
              * @description Were the same bytes uploaded before? The capture is then the earlier one.
@@ -4281,7 +4321,7 @@ export interface components {
             shares: (components["schemas"]["FairShareOut"] | null)[];
             /**
              * Members
-             * @description Of the first members, in the order of `connections`: 40 of each group, and 400 of a capture.
+             * @description Of the first members, in the order of `connections`: 40 of each group, and 800 of an answer.
              */
             members: components["schemas"]["GroupMemberOut"][];
         };
@@ -5244,6 +5284,19 @@ export interface components {
              * @description The page's items.
              */
             items: components["schemas"]["DeliveryOut"][];
+            /**
+             * Next Cursor
+             * @description For the next page; None on the last one.
+             */
+            next_cursor: string | null;
+        };
+        /** Page[FairnessOut] */
+        Page_FairnessOut_: {
+            /**
+             * Items
+             * @description The page's items.
+             */
+            items: components["schemas"]["FairnessOut"][];
             /**
              * Next Cursor
              * @description For the next page; None on the last one.
@@ -7819,6 +7872,7 @@ export type Page_AlertOut_ = components['schemas']['Page_AlertOut_'];
 export type Page_AuditEventOut_ = components['schemas']['Page_AuditEventOut_'];
 export type Page_ConnectionOut_ = components['schemas']['Page_ConnectionOut_'];
 export type Page_DeliveryOut_ = components['schemas']['Page_DeliveryOut_'];
+export type Page_FairnessOut_ = components['schemas']['Page_FairnessOut_'];
 export type Page_ModelCheckOut_ = components['schemas']['Page_ModelCheckOut_'];
 export type Page_SweepOut_ = components['schemas']['Page_SweepOut_'];
 export type Page_SweptOut_ = components['schemas']['Page_SweptOut_'];
@@ -9103,6 +9157,115 @@ export interface operations {
                     "text/csv": string;
                     "application/jsonl": string;
                     "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description No token, or one that is unknown, expired or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The token lacks the scope that this needs. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team has none of this id. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description A parameter, or the body, is unknown or not as described; nothing was done. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The team sends too many requests; Retry-After says when to ask again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Something that the API depends on does not answer; Retry-After says when to ask again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Any other problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    fairness_v1_captures__capture_id__fairness_get: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before; left out for the first page. */
+                cursor?: string | null;
+                /** @description The most items of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the capture. */
+                capture_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Of this answer, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_FairnessOut_"];
+                };
+            };
+            /** @description The answer is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The cursor was not made by this list. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
             /** @description No token, or one that is unknown, expired or revoked. */

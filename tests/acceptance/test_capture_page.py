@@ -1,16 +1,19 @@
-"""The page of a capture: its connections are sorted and paged by the server, and who uploaded it is said."""
+"""The page of a capture: its connections are sorted and paged by the server, and so are its bottlenecks, and who
+uploaded it is said."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import Page, expect
+from sqlalchemy import text
 
 from deploy.run import Services
 from tests.acceptance.test_filters_page import begun, upload
 from tests.acceptance.test_stack import get
-from tests.acceptance.test_team_pages import query
+from tests.acceptance.test_team_pages import engine_of, query
 from tests.conftest import make_token
 
 MANY = 130
@@ -69,3 +72,25 @@ def test_who_uploaded_is_in_the_list_of_captures(stack: Services, team: str, sig
     page.get_by_role("link", name="captures", exact=True).click()
     (capture,) = get(stack, team, "/v1/captures")["items"]
     expect(page.get_by_test_id("capture")).to_contain_text(capture["uploader"]["name"])
+
+
+def test_bottlenecks_of_a_capture_are_paged(stack: Services, team: str, signed_in: Page) -> None:
+    page = signed_in
+    (capture,) = get(stack, team, "/v1/captures")["items"]
+    rows = """INSERT INTO fairness_groups (attempt_id, bottleneck, method, members, jain, declared)
+        SELECT attempt_id, 'detected: sbd #' || lpad(n::text, 3, '0'), 'sbd', :members, 0.9, false
+        FROM captures, generate_series(1, :groups) n WHERE id = :id"""
+    members = json.dumps({"connections": [0, 1], "kinds": ["tcp", "tcp"], "goodput_bps": [1000, 2000]})
+    with engine_of(stack).begin() as database:
+        database.execute(text(rows), {"id": capture["id"], "members": members, "groups": MANY})
+    page.goto(f"{stack.address}/captures/{capture['id']}")
+    groups, more = page.get_by_test_id("group"), page.get_by_test_id("more-groups")
+    for shown in (*range(20, MANY, 20), MANY):
+        expect(groups).to_have_count(shown)
+        expect(groups.last.get_by_test_id("member")).to_have_count(2)
+        if shown < MANY:
+            expect(page.get_by_text(f"{shown} of {MANY} bottlenecks are shown")).to_be_visible()
+            more.click()
+    expect(more).to_have_count(0)
+    assert groups.locator("h3").all_inner_texts()[-1].startswith(f"detected: sbd #{MANY}")
+    assert page.troubles == []  # type: ignore[attr-defined]

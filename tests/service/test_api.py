@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 import rewindow
 from api.connections.schemas import SeriesOut
@@ -63,6 +63,7 @@ def test_capture_from_upload_to_result(analysed: dict[str, Any], client: TestCli
     assert analysed["connections"] == 2
     assert analysed["summary"]["vantage"] == "sender"
     (group,) = analysed["fairness"]
+    assert (analysed["fairness_total"], analysed["fairness_cursor"]) == (1, None)
     assert (group["bottleneck"], group["method"]) == ("detected: sbd #1", "sbd")
     assert group["connections"] == [0, 1]
     of_capture = client.get(f"/v1/captures/{analysed['id']}/connections").json()["items"]
@@ -85,6 +86,32 @@ def test_capture_from_upload_to_result(analysed: dict[str, Any], client: TestCli
     # Each ACK that a window may grow by is a step of css and one of tccc.
     assert connection["conformance"]["steps"] > connection["rows"]
     assert connection["conformance"] | {"steps": 0} == {"steps": 0, "violations": 0, "first": None}
+
+
+def test_groups_of_a_capture_are_paged(analysed: dict[str, Any], client: TestClient) -> None:
+    """As of a capture with many bottlenecks: an answer does not grow with their number."""
+    from store.database import engine
+
+    more = """INSERT INTO fairness_groups (attempt_id, bottleneck, method, members, jain, declared, first_ns)
+        SELECT attempt_id, 'detected: sbd #2' || lpad(n::text, 3, '0'), method, members, jain, declared, first_ns
+        FROM fairness_groups, generate_series(1, 419) n"""
+    with engine().begin() as database:
+        database.execute(text(more))
+    url = f"/v1/captures/{analysed['id']}"
+    detail = client.get(url).json()
+    assert detail["fairness_total"] == 420
+    assert len(detail["fairness"]) == 20
+    assert detail["fairness"][0] == analysed["fairness"][0]
+    found, cursor = detail["fairness"], detail["fairness_cursor"]
+    while cursor is not None:
+        page = client.get(f"{url}/fairness", params={"cursor": cursor, "limit": 120}).json()
+        found, cursor = found + page["items"], page["next_cursor"]
+    assert [g["bottleneck"] for g in found] == ["detected: sbd #1", *(f"detected: sbd #2{n:03}" for n in range(1, 420))]
+    assert all(g["members"] == analysed["fairness"][0]["members"] for g in found), "each with its members"
+    at_once = client.get(f"{url}/fairness?limit=500").json()["items"]
+    assert at_once == found[:400] + [{**g, "members": []} for g in found[400:]], "at most 800 members in all"
+    assert_problem(client.get(f"{url}/fairness?cursor=x"), 400, "this cursor was not made")
+    assert_problem(client.get(f"/v1/captures/{uuid.uuid4()}/fairness"), 404, "no such capture")
 
 
 def test_multipart_upload_is_the_same_capture(client: TestClient, run_jobs: Run) -> None:

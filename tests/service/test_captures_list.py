@@ -15,7 +15,8 @@ from store.database import engine
 from store.models import Capture
 from tests.service.test_api import assert_problem
 
-NAMES = ["b.pcap", "a.pcap", "c.pcap", "a.pcap", "é.pcap"]
+NAMES = ["b.pcap", "a.pcap", "\N{TEST TUBE}" * 255, "a.pcap", "\N{PETRI DISH}.pcap"]
+"""One is as long as a name may be, and the last one of a page in both directions."""
 
 
 @pytest.fixture
