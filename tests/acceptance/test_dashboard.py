@@ -73,6 +73,11 @@ def test_from_upload_to_windows(stack: Services, token: str, page: Page) -> None
     expect(failed).to_contain_text("neither pcap nor pcapng")
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENSHOTS / "captures.png")
+    page.get_by_role("columnheader", name="bytes").get_by_role("button").click()
+    expect(row.first).to_be_visible()
+    page.get_by_role("link", name="team", exact=True).click()
+    expect(page.get_by_role("heading", name="Team", exact=True)).to_be_visible()
+    page.get_by_role("link", name="captures", exact=True).click()
 
     page.get_by_test_id("capture").get_by_role("link", name="mptcp-two-subflows.pcap").click()
     expect(page.get_by_test_id("state")).to_have_text("done")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 
@@ -83,6 +84,23 @@ def test_what_waits_does_not_block_the_page(stack: Services, team: tuple[str, st
         for whatif in get(stack, token, f"/v1/connections/{connection}/whatifs")["items"]:
             asked(stack, token, f"/v1/whatifs/{whatif['id']}", None, "DELETE")
         stack.start_worker(concurrency=1)
+
+
+def test_the_teams_page_has_what_others_upload(stack: Services, team: tuple[str, str], tabs: BrowserContext) -> None:
+    token, _ = team
+    page = tabs.pages[0]
+    page.get_by_role("link", name="team", exact=True).click()
+    trend = page.locator("[data-testid=trend][data-measure=retransmission_rate]")
+    expect(trend).to_have_attribute("data-count", re.compile(r"^\d+$"))
+    before = int(trend.get_attribute("data-count") or "")
+    body = (CAPTURES / "mptcp-three-subflows.pcap").read_bytes()
+    capture = post(stack, token, "/v1/captures?filename=more.pcap", body, "application/vnd.tcpdump.pcap")["id"]
+    wait_for("the analysis", lambda: get(stack, token, f"/v1/captures/{capture}")["state"] == "done")
+    expect(trend).not_to_have_attribute("data-count", str(before))
+    counted = get(stack, token, f"/v1/captures/{capture}")["connections"]
+    expect(page.get_by_test_id("cell").first).to_be_visible()
+    assert before < int(trend.get_attribute("data-count") or "") <= before + counted
+    asked(stack, token, f"/v1/captures/{capture}", None, "DELETE")
 
 
 def test_what_others_do_is_shown(stack: Services, team: tuple[str, str], tabs: BrowserContext) -> None:

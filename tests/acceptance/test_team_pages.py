@@ -264,6 +264,12 @@ def test_captures_of_chosen_connections_are_tagged_and_deleted(stack: Services, 
     expect(page.get_by_test_id("bulk-done")).to_have_text("release=7 added to 1 of 1 captures")
     tagged = {c["filename"]: c["tags"] for c in get(stack, token, "/v1/captures")["items"]}
     assert tagged == {name: {"release": "7"} if "ecn" in name else {} for name in SITES.values()}
+    page.get_by_test_id("bulk-untag").click()
+    expect(page.get_by_role("alert")).to_contain_text("removed by its key, whatever its value, such as release")
+    page.get_by_test_id("bulk-tag").fill("release")
+    page.get_by_test_id("bulk-untag").click()
+    expect(page.get_by_test_id("bulk-done")).to_have_text("tag release removed from 1 of 1 captures")
+    assert [c["tags"] for c in get(stack, token, "/v1/captures")["items"]] == [{}] * len(SITES)
     page.get_by_test_id("bulk-delete").click()
     expect(page.get_by_role("alertdialog")).to_contain_text("Delete the captures of 1 connection")
     page.get_by_role("alertdialog").get_by_role("button", name="delete").click()
