@@ -140,6 +140,13 @@ def worst(verdicts: Sequence[str]) -> str:
 OF_FLOWS = frozenset({"no_handshake", "unmatched_join", "too_many_subflows", "window_too_large"})
 """Findings that a flow has about once: the number of flows decides whether they are rare."""
 
+OF_ALL_CONNECTIONS = (
+    "bad_timestamp", "backward_timestamp", "no_timestamp", "unknown_interface", "too_many_interfaces",
+    "compressed_ppp", "dropped_packets", "bad_length", "lost_fragment",
+)  # fmt: skip
+"""Findings about the capture that concern each connection which lasts longer: nothing tells whose packets are missing,
+or have a wrong time."""
+
 
 def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, flows: int, first_ns: int) -> Quality:
     """oddities: count, first_record, first_ns and file of each.
@@ -157,10 +164,28 @@ def of_capture(oddities: Mapping[str, Mapping[str, Any]], packets: int, flows: i
         since_s = (seen["first_ns"] - first_ns) / 1e9 if seen["first_ns"] else None
         packet = seen["first_record"] or None
         findings.append(Finding(what, seen["count"], since_s, packet, kind.unreliable, kind.meaning, seen["file"]))
-        rare = seen["count"] < (flows if what in OF_FLOWS else packets) * _RARE
-        rare = rare and what not in ("cut_capture", "corrupt_record")
-        verdicts.append(GOOD if rare else kind.verdict)
+        verdicts.append(GOOD if _is_rare(what, seen["count"], packets, flows) else kind.verdict)
     return Quality(worst(verdicts), findings)
+
+
+def _is_rare(what: str, count: int, packets: int, flows: int) -> bool:
+    """Whether it is too rare for a verdict."""
+    rare = count < (flows if what in OF_FLOWS else packets) * _RARE
+    return rare and what not in ("cut_capture", "corrupt_record")
+
+
+def of_all_connections(oddities: Mapping[str, Mapping[str, Any]], packets: int) -> dict[str, int]:
+    """Findings that each connection has, too: since when, nanoseconds since 1970. Without those that are rare.
+
+    oddities: as of_capture takes them.
+    """
+    found = {what: seen for what, seen in oddities.items() if what in OF_ALL_CONNECTIONS}
+    return {
+        # The capturing system says only at the end how many packets it missed.
+        what: 0 if what == "dropped_packets" else seen["first_ns"]
+        for what, seen in found.items()
+        if not _is_rare(what, seen["count"], packets, 0)
+    }
 
 
 def of_subflow(whats: Sequence[str], much_unseen: bool) -> str:

@@ -16,7 +16,14 @@ import numpy.typing as npt
 
 from rewindow.core import ffi, lib, name_of
 from rewindow.findings.connections import Connection, Subflow
-from rewindow.findings.quality import POOR_UNSEEN, VERDICTS, ConnectionQuality, of_subflow, unreliable
+from rewindow.findings.quality import (
+    OF_ALL_CONNECTIONS,
+    POOR_UNSEEN,
+    VERDICTS,
+    ConnectionQuality,
+    of_subflow,
+    unreliable,
+)
 from rewindow.findings.senders import FULL_ROWS_MIN, PACED_ROWS_MIN, UNKNOWN, judged
 from rewindow.findings.windows import Window
 
@@ -128,13 +135,14 @@ _WHATS = (
     "no_handshake", "one_direction", "truncated_header", "captured_twice", "window_too_large", "unseen_data",
     "not_closed", "vantage_unknown", "vantage_middle", "vantage_receiver", "queued_at_sender", "send_times_coarse",
     "send_times_estimated", "send_times_shifted", "send_times_unknown", "not_replayed", "window_exceeded",
-    "window_unmatched",
+    "window_unmatched", *OF_ALL_CONNECTIONS,
 )  # fmt: skip
 _MUCH_UNSEEN = 1 << len(_WHATS)
 """A further bit: so much data is missing that the subflow is poor."""
 
 
-def _wrong_with(s: Array, exceeded: Array, unmatched: Array) -> Array:
+def _wrong_with(s: Array, exceeded: Array, unmatched: Array, of_all: Mapping[str, int]) -> Array:
+    """of_all: findings of all subflows that last longer than until then, nanoseconds since 1970."""
     vantage, sender = s["vantage"], s["vantage"] == lib.RW_VANTAGE_SENDER
     timestamps = s["send_times"] == lib.RW_SEND_TIMES_TIMESTAMPS
     shifted = s["send_times"] == lib.RW_SEND_TIMES_ROUND_TRIP
@@ -162,8 +170,10 @@ def _wrong_with(s: Array, exceeded: Array, unmatched: Array) -> Array:
         "window_unmatched": unmatched,
     }
     wrong = np.where(s["unseen_bytes"] > s["bytes"] * POOR_UNSEEN, _MUCH_UNSEEN, 0)
+    bits |= {what: s["last_ns"] >= since_ns for what, since_ns in of_all.items()}
     for place, what in enumerate(_WHATS):
-        wrong |= bits[what].astype(np.int64) << place
+        if what in bits:
+            wrong |= bits[what].astype(np.int64) << place
     return wrong
 
 
@@ -205,13 +215,19 @@ class ConnectionTable:
     """Consecutive connections, with all of their subflows."""
 
     def __init__(
-        self, connections: Array, subflows: Array, windows: Mapping[str, Array], origins: Sequence[int]
+        self,
+        connections: Array,
+        subflows: Array,
+        windows: Mapping[str, Array],
+        origins: Sequence[int],
+        of_all: Mapping[str, int],
     ) -> None:
-        """Rows of the core. windows: candidate for the sender's algorithm -> rows. origins: each file's capture."""
+        """Rows of the core. windows: candidate for the sender's algorithm -> rows. origins: each file's capture.
+        of_all: as of_all_connections finds them."""
         self._c, self._s, self._origins = connections, subflows, origins
         mptcp = np.repeat(connections["mptcp"], connections["subflows"])
         self._senders = Senders(windows, subflows["connection"], mptcp)
-        self._wrong = _wrong_with(subflows, self._senders.exceeded, self._senders.unmatched)
+        self._wrong = _wrong_with(subflows, self._senders.exceeded, self._senders.unmatched, of_all)
         self.counts = connections["subflows"]
         """The number of subflows of each connection, at least one."""
         self._starts = (connections["first_subflow"] - connections["first_subflow"][:1]).astype(np.int64)

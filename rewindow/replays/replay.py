@@ -12,7 +12,7 @@ from rewindow.controllers.steps import Step, step_of
 from rewindow.core import Choice, check, choices_for, ffi, lib, name_of
 from rewindow.errors import BadOption
 from rewindow.findings.connections import Connection
-from rewindow.findings.quality import ConnectionQuality, Quality, no_connections, of_capture
+from rewindow.findings.quality import ConnectionQuality, Quality, no_connections, of_all_connections, of_capture
 from rewindow.findings.senders import is_candidate
 from rewindow.findings.windows import Window
 
@@ -347,6 +347,8 @@ class Replay:
         from rewindow.findings.tables import ConnectionTable, rows_of
 
         candidates = {c.name: k for k, c in enumerate(self.choices) if is_candidate(c.name, c.options)}
+        s = self._summary()
+        of_all = of_all_connections(self._oddities(s), s.packets)
         for first in range(0, lib.rw_replay_connections(self._handle), TABLE_CONNECTIONS):
             fill = functools.partial(lib.rw_replay_connection_rows, self._handle, first)
             connections = rows_of("rw_connection_row", fill, TABLE_CONNECTIONS)
@@ -355,7 +357,7 @@ class Replay:
                 "rw_subflow_row", functools.partial(lib.rw_replay_subflow_rows, self._handle, begin), count
             )
             windows = {name: self._window_rows(k, begin, count) for name, k in candidates.items()}
-            yield ConnectionTable(connections, subflows, windows, self._decoded.origins)
+            yield ConnectionTable(connections, subflows, windows, self._decoded.origins, of_all)
 
     def _window_rows(self, choice: int, first: int, count: int) -> Any:
         from rewindow.findings.tables import rows_of

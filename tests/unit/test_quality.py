@@ -152,6 +152,33 @@ def test_what_the_capturing_system_missed(tmp_path: Path) -> None:
     assert found.summary.oddities["dropped_packets"]["count"] == 12
     assert found.summary.quality.verdict == "limited"
     assert [f.what for f in found.summary.quality.findings] == ["dropped_packets"]
+    for connection in found.connections:
+        assert "dropped_packets" in connection.quality
+        assert (connection.verdict, connection.subflows[0].verdict) == ("limited", "limited")
+        assert {"retransmissions", "windows", "in_flight"} <= set(connection.unreliable)
+
+
+def test_a_finding_about_the_capture_concerns_connections_that_last_longer(tmp_path: Path) -> None:
+    """Of packets whose lengths contradict each other nobody knows whose they were."""
+    trace = conversation()
+    for i in range(5):
+        trace.records.append(((19 + i) * 1_000_000_000, b"\x45\x00\x00\x10" + bytes(16), 20))
+    later = conversation(client="10.0.0.9")
+    trace.records += [(time_ns + 15_000_000_000, packet, wire) for time_ns, packet, wire in later.records]
+    found = result(trace.bytes(), tmp_path)
+    assert found.summary.oddities["bad_length"]["count"] == 5
+    first, second = found.connections
+    assert (first.quality, first.verdict) == ([], "good")
+    assert (second.quality, second.verdict) == (["bad_length"], "limited")
+    assert second.unreliable == ["retransmissions", "windows"]
+    assert found.summary.connection_quality["limited"]["connections"] == 1
+
+
+def test_a_rare_finding_about_the_capture_concerns_no_connection() -> None:
+    seen = {"count": 5, "first_ns": 7, "first_record": 1, "file": 0}
+    assert quality.of_all_connections({"bad_length": seen, "no_handshake": seen}, 5000) == {"bad_length": 7}
+    assert quality.of_all_connections({"bad_length": seen}, 5001) == {}
+    assert quality.of_all_connections({"dropped_packets": seen}, 5000) == {"dropped_packets": 0}
 
 
 def avoidance_from_six(acks: int, exceeding: int, held: int = 0) -> Trace:

@@ -27,6 +27,15 @@ const CONCERNS: Record<string, { parts: Part[]; words: string }> = {
   not_replayed: { parts: ["window"], words: "no controller was replayed on it" },
   window_exceeded: { parts: ["window"], words: "more was in flight than the window of the algorithm that the sender seems to run, so it ran another window" },
   window_unmatched: { parts: ["window"], words: "the window of the algorithm that the sender seems to run mostly differs from what was in flight" },
+  bad_timestamp: { parts: ["window", "rtt"], words: "an impossible time; the time of the record before was used" },
+  backward_timestamp: { parts: ["window", "rtt"], words: "records are not in the order of their times" },
+  no_timestamp: { parts: ["window", "rtt"], words: "packets have no time of their own" },
+  unknown_interface: { parts: ["window"], words: "packets of an interface without a description were skipped" },
+  too_many_interfaces: { parts: ["window"], words: "packets of further interfaces were skipped" },
+  compressed_ppp: { parts: ["window"], words: "PPP packets with compressed headers, or several in a frame, were skipped" },
+  dropped_packets: { parts: ["window"], words: "the capturing system says that it missed packets" },
+  bad_length: { parts: ["window"], words: "packets whose lengths contradict each other were skipped" },
+  lost_fragment: { parts: ["window"], words: "segments with missing fragments were skipped" },
 };
 
 // A window follows from all that came before. What makes it unreliable does so until the subflow's last ACK; so do send times that are
@@ -48,6 +57,7 @@ export function doubtsOf(connection: ConnectionDetail, capture: Capture | null, 
       if (!concern) return [];
       let from = since(what) ?? first;
       if (what === "unseen_data" && s.first_unseen_ns !== null) from = at(s.first_unseen_ns);
+      if (what === "dropped_packets") from = first; // the capturing system says it only at the end
       if (from > last) return [];
       from = Math.max(from, first);
       return [{ from, to: last, parts: concern.parts, isThroughout: from === first, why: concern.words + beside }];
