@@ -6,8 +6,9 @@ Starts a PostgreSQL of its own and has it generate captures with connections of 
   many as it takes until statements are prepared; it explains the statements of each request, as PostgreSQL ran them;
 - loads each page in Chromium from an API process, from navigation until all that the page shows at first is there.
 
-What the machine's other programs do makes times longer, never shorter: beside each least time stand the others. Prints
-Markdown; `--write` puts it into docs/performance.md.
+What the machine's other programs do makes times longer, never shorter: beside each least time stand the others. Each
+table begins with a floor: a page that shows nothing, a request for the team's name, a count of all facts in PostgreSQL.
+Times of other machines compare by it. Prints Markdown; `--write` puts it into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -121,7 +122,11 @@ CHANGES = {
                 "completion_long_s", "jain", "mptcp_to_tcp_ratio"],
     "group_by": ["site", "sender_algorithm", "kind", "peer_prefix"],
 }  # fmt: skip
+FACTS_FLOOR = "SELECT count(*), sum(goodput_bps) FROM connection_facts WHERE kind = 'tcp'"
+"""What no request that reads all facts is quicker than."""
+REQUEST_FLOOR, PAGE_FLOOR = "the team's name (floor)", "no page (floor)"
 PAGES: dict[str, tuple[str, dict[str, Any]]] = {
+    REQUEST_FLOOR: ("/v1/teams/me", {}),
     "index, newest first": ("/v1/connections", {}),
     "captures, newest first": ("/v1/captures", {}),
     **{
@@ -258,29 +263,43 @@ def measured(services: Services, runs: int) -> Iterator[str]:
         "week": urlencode({"from": stamp(7)}),
         "before that": urlencode({"from": stamp(14), "to": stamp(7)}),
     }
-    rows, plans = [], []
+    rows: list[tuple[str, ...]] = []
+    plans: list[tuple[str, ...]] = []
+    request_floor_ms = 0.0
     address = services.environment["REWINDOW_DATABASE_URL"]
     with (
         TestClient(create(), headers={"Authorization": f"Bearer {token}"}) as client,
         psycopg.connect(address, autocommit=True, options="-c jit=off") as database,
     ):
         for goal, asked in ((PAGES_MS, PAGES), (AD_HOC_MS, AD_HOC), (PAGES_MS, STALE)):
+            floor_ms = request_floor_ms
             if asked is STALE:
                 _make_stale(tomorrow // day - 1)
+            elif asked is AD_HOC:
+                counted = []
+                for _ in range(1 + runs):
+                    began = time.perf_counter()
+                    database.execute(FACTS_FLOOR).fetchall()
+                    counted.append(_ms_since(began))
+                floor_ms = min(counted[1:])
+                rows.append(("all facts counted in PostgreSQL (floor)", *spread(counted[1:]), "", "1.0"))
             for name, (path, given) in asked.items():
                 params = {k: times.get(v, v) if isinstance(v, str) else v for k, v in given.items()}
                 took, refused = [], 0
                 for _ in range(UNCOUNTED + runs):
                     began = time.perf_counter()
                     answer = client.get(path.replace("TEAM", str(team_id)), params=params)
-                    took.append(1000 * (time.perf_counter() - began))
+                    took.append(_ms_since(began))
                     if answer.status_code == 503:  # PostgreSQL's limit of time
                         refused += 1
                     elif answer.status_code != 200:
                         raise SystemExit(f"{name}: {answer.text}")
                 if asked is STALE:
                     name += ", the last day stale"
-                rows.append((name, *spread(took[UNCOUNTED:]), f"{goal} ms"))
+                least_ms = min(took[UNCOUNTED:])
+                if name == REQUEST_FLOOR:
+                    floor_ms = request_floor_ms = least_ms
+                rows.append((name, *spread(took[UNCOUNTED:]), f"{goal} ms", f"{least_ms / floor_ms:.1f}"))
                 if refused:
                     plans.append((name, f"{refused} answers were 503", "", "", ""))
                     continue
@@ -289,12 +308,16 @@ def measured(services: Services, runs: int) -> Iterator[str]:
                 client.get(path.replace("TEAM", str(team_id)), params=params)
                 event.remove(async_engine().sync_engine, "before_cursor_execute", statements.note)
                 plans.append((name, *explained(database, statements.found, runs)))
-    yield from table(("request", "least", "median", "longest", "goal"), rows, 1)
+    yield from table(("request", "least", "median", "longest", "goal", "least / floor"), rows, 1)
     yield from table(("request", "statements", "in PostgreSQL", "pages of 8 kB", "most rows looked at"), plans, 1)
 
 
 def spread(took_ms: Sequence[float]) -> tuple[str, str, str]:
     return f"{min(took_ms):.0f} ms", f"{statistics.median(took_ms):.0f} ms", f"{max(took_ms):.0f} ms"
+
+
+def _ms_since(began: float) -> float:
+    return 1000 * (time.perf_counter() - began)
 
 
 def _make_stale(day: int) -> None:
@@ -342,6 +365,7 @@ def pages(services: Services, token: str) -> dict[str, tuple[str, list[str]]]:
     check = _ask(services, token, "/v1/model-checks?limit=1")["items"][0]
     team = [*(TREND.format(m) for m in TRENDS), "[data-testid=changed]:not([data-compared=''])", "[data-testid=cell]"]
     return {
+        PAGE_FLOOR: ("/nothing", ["#main h1"]),
         "team": ("/", team),
         "team, beside the period before": ("/?compare=before", [*team, "[data-testid=trend] h3"]),
         "captures": ("/captures", ["[data-testid=capture]", "[data-testid=total]:not(:empty)"]),

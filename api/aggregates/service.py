@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
+    ColumnClause,
     ColumnElement,
     Integer,
     Select,
@@ -111,8 +112,11 @@ def _grouped(rows: Select[Any], by: Sequence[Dimension], include_unreliable: boo
     """A row for each group that is shown, and one for all; each with its buckets, and how many values they have."""
     # OFFSET: PostgreSQL computes each bucket once, and expects fewer buckets than values, so that it need not sort them
     # and several of its processes may take part, which they may with a constant of this type.
+    fence: ColumnElement[int] = literal_column("'0'::bigint")
+    if not isinstance(rows.selected_columns.value.element, ColumnClause):  # a bucket needs the value several times
+        rows = select(*rows.offset(fence).subquery("valued").c)
     buckets = rows.add_columns(kept.bucket(rows.selected_columns.value).label("bucket"))
-    scanned = buckets.offset(literal_column("'0'::bigint")).subquery("scanned")
+    scanned = buckets.offset(fence).subquery("scanned")
     keys = [scanned.c[f"key{place}"] for place in range(len(by))]
     cells = (
         select(
