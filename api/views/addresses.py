@@ -13,6 +13,7 @@ from api.connections import search
 from api.errors import BadRequest, Unprocessable
 from api.schemas import Wanted
 from api.views.schemas import PageOfViews
+from store.models import State
 
 _Columns = Annotated[str, Field(pattern=r"^[a-z_]+(,[a-z_]+)*$", max_length=400)]
 """Names of a list's columns that are shown."""
@@ -28,6 +29,7 @@ class _OfTeam(Wanted):
 
 
 class _OfCaptures(Wanted):
+    state: State | None = None
     sort: Literal[SORTS] | None = None  # type: ignore[valid-type]
     columns: _Columns | None = None
 

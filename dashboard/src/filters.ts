@@ -37,6 +37,7 @@ export function filtersOf(query: URLSearchParams): Query {
   return Object.fromEntries(NAMES.filter((n) => query.has(n)).map((n) => [n, query.getAll(n)]));
 }
 
+export const STATES = ["queued", "running", "done", "failed"]; // of a capture's analysis
 export const SPANS = { week: 7, "4 weeks": 28, "12 weeks": 84 } as const;
 // Dimensions of a measure of connections; a measure of groups has those that are the same for a whole capture.
 export const OF_CAPTURES = ["site", "uploader", "day", "hour"];
@@ -53,7 +54,7 @@ export const PARAMETERS = {
     span: (value) => value in SPANS, compare: (value) => value === "before", unreliable: isUnreliable,
     measure: isMeasure, rows: isDimension, columns: isDimension, values: whatever,
   },
-  captures: { sort: whatever, values: whatever, columns: areColumns(CAPTURES) },
+  captures: { sort: whatever, values: whatever, columns: areColumns(CAPTURES), state: (value) => STATES.includes(value) },
   connections: { sort: whatever, values: whatever, columns: areColumns(CONNECTIONS) },
   comparison: { selection: whatever, baseline: whatever, measure: isMeasure, unreliable: isUnreliable },
 } satisfies Record<string, Parameters>;

@@ -4,6 +4,7 @@ export const route = $state({
   query: new URLSearchParams(location.search),
   // Did Back or Forward lead here? Pages then show what they showed before.
   isReturn: false,
+  visits: 0, // grows with each link that is followed, also to the page that is shown; not with what is chosen on a page
 });
 
 // Where the reader was on each entry of the history: what the page had loaded there, and what outlives a reload: how far it was
@@ -53,6 +54,7 @@ function read(isReturn: boolean) {
   }
   current = history.state?.key ?? newKey();
   route.isReturn = isReturn;
+  route.visits++;
   route.path = location.pathname;
   route.query = new URLSearchParams(location.search);
 }

@@ -38,7 +38,7 @@ def test_a_team_saves_views(client: TestClient, other: TestClient, client_for: C
     assert_problem(client.post(URL, json=misspelt), 422, "query: there is no filter 'protcol'")
     for page, query in (
         ("team", "span=4+weeks&compare=before&unreliable=counted&measure=window%3Atccc&rows=tag%3Aos&columns=day"),
-        ("captures", "sort=-verdict&from=2026-11-01T00%3A00%3A00Z"),
+        ("captures", "sort=-verdict&from=2026-11-01T00%3A00%3A00Z&state=failed"),
         ("connections", "sort=-tag%3Aos&dport=443&dport=80&columns=src%2Crtt_us"),
     ):
         whole = client.post(URL, json={"page": page, "name": "whole", "query": query})
@@ -53,6 +53,7 @@ def test_a_team_saves_views(client: TestClient, other: TestClient, client_for: C
         {"query": "bytes_min=many"},
         {"query": "sort=-bytes"},  # of other pages
         {"query": "rows=weather"},
+        {"query": "state=failed"},  # of other pages
         {"query": "columns=src%2Cdst"},  # of other pages
         {"query": "span=week&span=4+weeks"},
         {"query": "tag=site"},
