@@ -94,9 +94,10 @@ def test_groups_of_a_capture_are_paged(analysed: dict[str, Any], client: TestCli
 
     more = """INSERT INTO fairness_groups (attempt_id, bottleneck, method, members, jain, declared, first_ns)
         SELECT attempt_id, 'detected: sbd #2' || lpad(n::text, 3, '0'), method, members, jain, declared, first_ns
-        FROM fairness_groups, generate_series(1, 419) n"""
+        FROM fairness_groups, generate_series(1, 419) n
+        WHERE attempt_id = (SELECT attempt_id FROM captures WHERE id = :id)"""
     with engine().begin() as database:
-        database.execute(text(more))
+        database.execute(text(more), {"id": analysed["id"]})
     url = f"/v1/captures/{analysed['id']}"
     detail = client.get(url).json()
     assert detail["fairness_total"] == 420
