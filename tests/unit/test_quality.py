@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -132,14 +133,25 @@ def test_fairness_carries_the_worst_verdict(tmp_path: Path) -> None:
     assert (sorted(group.members), group.verdict) == ([0, 1], "poor")
 
 
+def block(kind: int, body: bytes) -> bytes:
+    """Of pcapng."""
+    length = 12 + len(body)
+    return struct.pack("<II", kind, length) + body + struct.pack("<I", length)
+
+
+def test_packets_without_times_tell_no_goodput(tmp_path: Path) -> None:
+    """pcapng: simple packet blocks, which have no time."""
+    data = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + block(1, struct.pack("<HHI", 101, 0, 0))
+    for _, packet, wire in sorted(conversation().records, key=lambda r: r[0]):
+        data += block(3, struct.pack("<I", wire) + packet + b"\0" * (-len(packet) % 4))
+    (connection,) = result(data, tmp_path).connections
+    assert "no_timestamp" in connection.quality
+    assert connection.verdict == "poor"
+    assert {"goodput", "completion", "rtt"} <= set(connection.unreliable)
+
+
 def test_what_the_capturing_system_missed(tmp_path: Path) -> None:
     """pcapng: an interface statistics block with isb_ifdrop 7 and isb_osdrop 5."""
-    import struct
-
-    def block(kind: int, body: bytes) -> bytes:
-        length = 12 + len(body)
-        return struct.pack("<II", kind, length) + body + struct.pack("<I", length)
-
     trace = conversation()
     data = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
     data += block(1, struct.pack("<HHI", 101, 0, 0) + struct.pack("<HHB3x", 9, 1, 9) + struct.pack("<HH", 0, 0))
