@@ -60,7 +60,7 @@ _FIXED = {
         Dimension("dst", func.host(_FACT.dst)),
         Dimension("sport", _text(_FACT.sport), counted_by=_FACT.sport.expression),
         Dimension("dport", _text(_FACT.dport), counted_by=_FACT.dport.expression),
-        Dimension("site", Capture.tags["site"].astext, of_capture=True),
+        Dimension("site", Capture.site.expression, of_capture=True),
         Dimension("uploader", _text(Capture.uploader_id), of_capture=True),
         Dimension("hour", _begin(_HOUR_NS), is_time=True),
         Dimension("day", _begin(_DAY_NS), is_time=True),

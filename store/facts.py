@@ -52,9 +52,6 @@ def prefix(address: Any) -> ColumnElement[Any]:
     return cast(network(address), String)
 
 
-SITE: ColumnElement[Any] = Capture.tags["site"].astext
-
-
 def facts(team_id: uuid.UUID, *columns: Any) -> Select[Any]:
     """Facts of the connections that the team sees: those of the attempts that its captures name."""
     return (

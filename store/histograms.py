@@ -37,7 +37,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from store import counts, facts, spreads
 from store.database import engine
 from store.facts import Period
-from store.models import BIGINT_MAX, Attempt, ConnectionFact, DayCount, DayHistogram, DaySpread, StaleDay
+from store.models import BIGINT_MAX, Attempt, Capture, ConnectionFact, DayCount, DayHistogram, DaySpread, StaleDay
 
 GROWTH = 1.02
 LEAST = 1e-9
@@ -48,7 +48,7 @@ DAYS_MAX = 62
 CUBE: dict[str, ColumnElement[Any]] = {
     "kind": ConnectionFact.kind.expression,
     "sender_algorithm": ConnectionFact.sender_algorithm.expression,
-    "site": facts.SITE,
+    "site": Capture.site.expression,
 }
 """Dimensions by which a day is divided."""
 OF_CAPTURES = ("site",)

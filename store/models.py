@@ -23,6 +23,7 @@ from sqlalchemy import (
     MetaData,
     SmallInteger,
     String,
+    Text,
     UniqueConstraint,
     func,
     text,
@@ -320,6 +321,8 @@ class Capture(Base):
     """Why nothing is stored: payload was to be cut, and this is no capture from which it can be."""
     filename: Mapped[str]
     tags: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    site: Mapped[str | None] = mapped_column(Text, Computed("tags ->> 'site'", persisted=True))
+    """The value of the tag `site`."""
     object_key: Mapped[str]
     """Of what is stored. Its folder is that of the upload that brought it, which may be a later one than the first."""
     created_at: Mapped[datetime] = _created()

@@ -34,7 +34,7 @@ from sqlalchemy import (
 
 from store import facts
 from store.facts import OfConnections, OfGroups, Period
-from store.models import Attempt, ConnectionFact, DaySpread
+from store.models import Attempt, Capture, ConnectionFact, DaySpread
 
 LEAST = 1e-9
 """Smaller values have no logarithm of use."""
@@ -45,7 +45,7 @@ OF_GROUPS: dict[str, OfGroups] = {n: m for n, m in facts.MEASURES.items() if isi
 DIMENSIONS: dict[str, Any] = {
     "kind": ConnectionFact.kind,
     "sender_algorithm": ConnectionFact.sender_algorithm,
-    "site": facts.SITE,
+    "site": Capture.site.expression,
     "peer_prefix": facts.prefix(ConnectionFact.dst),
 }
 OF_CAPTURES = "site"
