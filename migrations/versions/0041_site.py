@@ -1,5 +1,4 @@
-"""A capture's site in a column: read from the tags for each connection, it took an aggregate by site as long as all
-else that the aggregate does."""
+"""A capture's site in a column: an aggregate by site read it from the tags for each connection."""
 
 from alembic import op
 
