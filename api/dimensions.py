@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import Query
 from pydantic import Field
-from sqlalchemy import BigInteger, ColumnElement, Select, String, cast, func, literal, select, true
+from sqlalchemy import BigInteger, ColumnElement, Select, String, case, cast, func, literal, select, true
 
 from api.errors import Unprocessable
 from store import facts
-from store.models import Capture, ConnectionFact, QualityRecord
+from store.models import VERDICTS, Capture, ConnectionFact, QualityRecord
 
 TAG = "tag:"
 _HOUR_NS, _DAY_NS = 3600 * 10**9, 24 * 3600 * 10**9
@@ -46,6 +46,7 @@ class Dimension:
 
 _FACT = ConnectionFact
 _MARKS = select(func.unnest(QualityRecord.quality).label("mark")).correlate(QualityRecord).lateral("marks")
+_RANKS = [(Capture.verdict_rank == rank, verdict) for rank, verdict in enumerate(VERDICTS, 1)]
 _FIXED = {
     d.name: d
     for d in (
@@ -62,6 +63,7 @@ _FIXED = {
         Dimension("dport", _text(_FACT.dport), counted_by=_FACT.dport.expression),
         Dimension("site", Capture.site.expression, of_capture=True),
         Dimension("uploader", _text(Capture.uploader_id), of_capture=True),
+        Dimension("capture_verdict", case(*_RANKS, else_=None), of_capture=True),
         Dimension("hour", _begin(_HOUR_NS), is_time=True),
         Dimension("day", _begin(_DAY_NS), is_time=True),
     )

@@ -23,7 +23,7 @@ from api.measured import Name as Measure
 from api.measured import has_value
 from api.schemas import Schema
 from store import facts
-from store.models import BIGINT_MAX, Capture, ConnectionFact, QualityRecord, Verdict
+from store.models import BIGINT_MAX, VERDICTS, Capture, ConnectionFact, PinnedNote, QualityRecord, Verdict
 
 SEVERAL_MAX = 16
 """Values of one filter."""
@@ -54,7 +54,7 @@ Several: Any = Field(default_factory=list, max_length=SEVERAL_MAX)
 
 
 class CaptureFilters(Schema):
-    """What is known of a capture before it is analysed."""
+    """Of the capture itself, whatever its connections are."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -70,8 +70,11 @@ class CaptureFilters(Schema):
     """Only captures that were uploaded at this time or later (RFC 3339, with a zone)."""
     until: AwareDatetime | None = None
     """Only captures that were uploaded before this time (RFC 3339, with a zone)."""
+    capture_verdict: list[Verdict] = Several
+    """The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none."""
     q: Annotated[str | None, Field(max_length=200)] = None
-    """A part of the capture's file name or of its notes; small and capital letters are the same."""
+    """A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+    letters are the same."""
 
 
 class ConnectionFilters(Schema):
@@ -261,11 +264,15 @@ def of_captures(wanted: Filters) -> list[ColumnElement[bool]]:
         conditions.append(Capture.created_at >= wanted.since)
     if wanted.until:
         conditions.append(Capture.created_at < wanted.until)
+    if wanted.capture_verdict:
+        conditions.append(Capture.verdict_rank.in_([VERDICTS.index(v) + 1 for v in wanted.capture_verdict]))
     if wanted.q:
+        pinned = select(PinnedNote.capture_id).where(PinnedNote.text.icontains(wanted.q, autoescape=True))
         conditions.append(
             or_(
                 Capture.filename.icontains(wanted.q, autoescape=True),
                 Capture.notes.icontains(wanted.q, autoescape=True),
+                Capture.id.in_(pinned),
             )
         )
     return conditions

@@ -33,6 +33,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 Verdict = Literal["good", "limited", "poor"]
 """How far the results of a capture, connection or subflow can be relied on."""
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""The best one first."""
 ConnectionKind = Literal["tcp", "mptcp"]
 Payload = Literal["kept", "cut"]
 Addresses = Literal["kept", "replaced"]

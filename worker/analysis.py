@@ -308,7 +308,8 @@ class _Qualities:
 
 
 def _store_fairness(attempt_id: int, groups: Sequence[rewindow.FairnessGroup]) -> dict[int, list[Membership]]:
-    """Returns the groups of each member, by its number and in the order of their ids. Raises JobLost."""
+    """Returns the groups of each member, by its number and in the order of their ids, which is that of `groups`. Raises
+    JobLost."""
     rows = [
         {
             "attempt_id": attempt_id,
@@ -330,11 +331,12 @@ def _store_fairness(attempt_id: int, groups: Sequence[rewindow.FairnessGroup]) -
     ]
     if not rows:
         return {}
-    insertion = insert(models.FairnessGroup).returning(models.FairnessGroup.id, models.FairnessGroup.bottleneck)
+    group = models.FairnessGroup
+    insertion = insert(group).returning(group.id, group.bottleneck, sort_by_parameter_order=True)
     with attempts.writing(attempt_id) as database:
         ids = {bottleneck: group_id for group_id, bottleneck in database.execute(insertion, rows)}
     found: dict[int, list[Membership]] = defaultdict(list)
-    for group in sorted(groups, key=lambda g: ids[g.bottleneck]):
-        for number, share in zip(group.members, group.shares, strict=True):
-            found[number].append(Membership(ids[group.bottleneck], math.nan if share is None else share.ratio))
+    for g in groups:
+        for number, share in zip(g.members, g.shares, strict=True):
+            found[number].append(Membership(ids[g.bottleneck], math.nan if share is None else share.ratio))
     return found

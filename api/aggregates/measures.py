@@ -114,5 +114,5 @@ def check(measure: Measure, name: str, dimensions: list[Dimension]) -> None:
         if not applies(measure, dimension):
             raise Unprocessable(
                 f"{name} is of groups of connections, whose members differ in {dimension.name};"
-                " group it by site, tag:KEY, uploader, hour or day"
+                " group it by site, tag:KEY, uploader, capture_verdict, hour or day"
             )

@@ -266,7 +266,7 @@ async def export_findings(
 async def fairness(
     session: Session, caller: Reader, capture_id: uuid.UUID, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[FairnessOut]:
-    """Groups of connections that share a bottleneck, ordered by its name."""
+    """Groups of connections that share a bottleneck, as declared or ordered by its name, #2 before #10."""
     return await service.groups(session, caller, capture_id, cursor, limit)
 
 

@@ -72,7 +72,7 @@ _ONLY_FROM = (
 _OF_COPY = ("object_key", "sha256", "bytes", "payload", "addresses")
 MEMBERS_OF_GROUP_MAX, GROUPS_OF_DETAIL = 40, 20
 MEMBERS_MAX = MEMBERS_OF_GROUP_MAX * GROUPS_OF_DETAIL
-_BY_BOTTLENECK = Keyset((FairnessGroup.bottleneck,))
+_IN_ORDER = Keyset((FairnessGroup.id,))
 NEWEST_FIRST = "-created_at"
 _COLUMNS = {
     "created_at": Capture.created_at,
@@ -397,7 +397,7 @@ async def _own(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> 
 
 
 async def _groups_page(session: AsyncSession, capture: Capture, cursor: str | None, limit: int) -> Page[FairnessOut]:
-    found: Page[Any] = await _BY_BOTTLENECK.page(session, _groups(capture), cursor, limit, lambda row: row)
+    found: Page[Any] = await _IN_ORDER.page(session, _groups(capture), cursor, limit, lambda row: row)
     first = _first_numbers(found.items)
     known = await _members(session, capture, list(chain(*first.values())))
     # Rows are missing where another analysis has taken the place of this one meanwhile.
@@ -425,7 +425,7 @@ async def _groups_page(session: AsyncSession, capture: Capture, cursor: str | No
 async def sharing(session: AsyncSession, caller: Caller, capture_id: uuid.UUID) -> More:
     """All members of all groups; what it returns reads them page by page, once. Raises NotFound."""
     capture: Capture = (await _own(session, caller, capture_id)).Capture
-    found = await session.execute(_groups(capture).order_by(FairnessGroup.bottleneck))
+    found = await session.execute(_groups(capture).order_by(FairnessGroup.id))
     left = ((group, place) for group in found.all() for place in range(len(group.members["connections"])))
 
     async def more(session: AsyncSession, cursor: str | None, size: int) -> Page[SharingRow]:

@@ -34,6 +34,9 @@ class SweepIn(Wanted):
     """All connections that share a bottleneck with one that is asked about run the algorithm, too."""
     repeat: Annotated[int, Field(ge=1, le=RUNS_MAX)] = RUNS
     """How many runs of each world are simulated."""
+    sample: Annotated[int, Field(ge=1)] | None = None
+    """Ask about so many of the selected connections, chosen at random; about all, where fewer are selected. The same
+    connections are chosen whenever the same ones are selected."""
 
 
 class TotalOut(Schema):
@@ -122,10 +125,12 @@ class SweepOut(Schema):
     """How many runs of each world were asked for."""
     selection: dict[str, bool | str | int | float | list[str | int]]
     """The filters and ids, as they were given."""
+    sample: int | None
+    """Of how many of the selected connections, chosen at random, it was asked; null: of all."""
     connections: int
-    """How many were selected, those that were refused included."""
+    """How many were selected, those that were refused or are not in the sample included."""
     captures: int
-    """Of how many captures."""
+    """Of how many captures are those that it was asked of."""
     refused: list[RefusedOut]
     """Connections that were selected and not asked about."""
     whatifs: int

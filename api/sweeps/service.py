@@ -104,9 +104,9 @@ async def request(session: AsyncSession, caller: Caller, wanted: SweepIn) -> tup
     await limits.hold_team(session, caller.team_id)
     algorithms = await _algorithms(session, wanted)
     networks = _networks(wanted)
-    found = await _select(session, caller, wanted.selection, len(algorithms) * len(networks))
+    found, selected = await _select(session, caller, wanted, len(algorithms) * len(networks))
     refused: Counter[str] = Counter()
-    missing = len(set(wanted.selection.connection_ids)) - len(found) if wanted.selection.connection_ids else 0
+    missing = len(set(wanted.selection.connection_ids)) - selected if wanted.selection.connection_ids else 0
     if missing:
         refused["there is no such connection, or the filters leave it out"] = missing
     questions = await _questions(session, found, algorithms, networks, wanted, refused)
@@ -117,8 +117,14 @@ async def request(session: AsyncSession, caller: Caller, wanted: SweepIn) -> tup
         "everyone": wanted.everyone,
         "repeat": wanted.repeat,
         "selection": wanted.selection.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        **({} if wanted.sample is None else {"sample": wanted.sample}),
     }
-    sweep_id = await _store(session, caller, given, found, refused, asked)
+    counts = {
+        "refused": [{"reason": reason, "connections": n} for reason, n in refused.most_common()],
+        "connections": selected + missing,
+        "captures": len({c.capture_id for c in found}),
+    }
+    sweep_id = await _store(session, caller, given, counts, asked)
     return await get(session, caller, sweep_id), jobs
 
 
@@ -139,9 +145,17 @@ def _networks(wanted: SweepIn) -> list[dict[str, str]]:
     return list({json.dumps(one, sort_keys=True): one for one in found}.values())
 
 
-async def _select(session: AsyncSession, caller: Caller, wanted: SelectionIn, each: int) -> list[_Selected]:
-    """each: what-ifs of one connection. Raises BadRequest, Unprocessable."""
-    wanted.refuse_empty("connection_ids")
+async def _select(
+    session: AsyncSession, caller: Caller, wanted: SweepIn, each: int
+) -> tuple[list[_Selected], int]:
+    """The connections to ask about, and how many are selected. each: what-ifs of one connection. Raises BadRequest,
+    Unprocessable."""
+    selection, most = wanted.selection, WHATIFS_MAX // each
+    selection.refuse_empty("connection_ids")
+    if wanted.sample is not None and wanted.sample > most:
+        raise Unprocessable(
+            f"a sweep has at most {WHATIFS_MAX} what-ifs: with {each} for each connection, sample at most {most}"
+        )
     query = selections.own_connections(
         caller,
         Connection.id,
@@ -149,17 +163,22 @@ async def _select(session: AsyncSession, caller: Caller, wanted: SelectionIn, ea
         ConnectionFact.number,
         ConnectionFact.subflow_count,
         Capture.raw_deleted_at.is_(None).label("has_copy"),
-    ).where(*selections.of_connections(wanted))
-    order = (ConnectionFact.first_ns, ConnectionFact.attempt_id, ConnectionFact.number)
-    rows = (await session.execute(query.order_by(*order).limit(WHATIFS_MAX // each + 1))).all()
-    if len(rows) * each > WHATIFS_MAX:
+    ).where(*selections.of_connections(selection))
+    # Ids are hashes of the connections' places, so that those with the least ids are a random sample: the same one
+    # whenever it is asked for.
+    rows = (await session.execute(query.order_by(Connection.id).limit((wanted.sample or most) + 1))).all()
+    if wanted.sample is None and len(rows) > most:
         raise Unprocessable(
-            f"a sweep has at most {WHATIFS_MAX} what-ifs, and this selects more than {WHATIFS_MAX // each} connections"
-            f" with {each} each: select fewer"
+            f"a sweep has at most {WHATIFS_MAX} what-ifs, and this selects more than {most} connections"
+            f" with {each} each: ask about a random sample of them (sample={most}), or select fewer"
         )
-    if not rows and not wanted.connection_ids:
+    if not rows and not selection.connection_ids:
         raise Unprocessable("no connection has all of these filters, so there is nothing to ask")
-    return [_Selected(*row) for row in rows]
+    selected = len(rows)
+    if wanted.sample is not None and selected > wanted.sample:
+        counted = query.with_only_columns(func.count(), maintain_column_froms=True)
+        selected = (await session.execute(counted)).scalar_one()
+    return [_Selected(*row) for row in rows[: wanted.sample]], selected
 
 
 async def _questions(
@@ -264,18 +283,8 @@ def _portions(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 async def _store(
-    session: AsyncSession,
-    caller: Caller,
-    given: dict[str, Any],
-    found: Sequence[_Selected],
-    refused: Counter[str],
-    asked: Sequence[uuid.UUID],
+    session: AsyncSession, caller: Caller, given: dict[str, Any], counts: dict[str, Any], asked: Sequence[uuid.UUID]
 ) -> uuid.UUID:
-    counts = {
-        "refused": [{"reason": reason, "connections": n} for reason, n in refused.most_common()],
-        "connections": len(found) + refused["there is no such connection, or the filters leave it out"],
-        "captures": len({c.capture_id for c in found}),
-    }
     digest = hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
     stored = (
         insert(Sweep)
@@ -284,6 +293,9 @@ async def _store(
         .returning(Sweep.id)
     )
     sweep_id: uuid.UUID = (await session.execute(stored)).scalar_one()
+    if "sample" in given:  # what new connections have displaced is in the sample no more
+        displaced = and_(SweepWhatIf.sweep_id == sweep_id, SweepWhatIf.whatif_id.not_in(asked))
+        await session.execute(delete(SweepWhatIf).where(displaced))
     for rows in _portions([{"sweep_id": sweep_id, "whatif_id": w} for w in asked]):
         await session.execute(insert(SweepWhatIf).values(rows).on_conflict_do_nothing())
     return sweep_id
@@ -318,6 +330,7 @@ def _out(row: Any) -> SweepOut:
         everyone=given["everyone"],
         repeat=given["repeat"],
         selection=given["selection"],
+        sample=given.get("sample"),
         connections=sweep.connections,
         captures=sweep.captures,
         refused=[RefusedOut(**r) for r in sweep.refused],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from urllib.parse import parse_qsl, urlencode
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from api import dimensions, filters, measured
 from api.captures.service import SORTS
@@ -17,6 +17,15 @@ from store.models import State
 
 _Columns = Annotated[str, Field(pattern=r"^[a-z_]+(,[a-z_]+)*$", max_length=400)]
 """Names of a list's columns that are shown."""
+
+
+def _selection(text: str) -> str:
+    """Raises ValueError."""
+    try:
+        filters.tags_of(filters.parsed(text, "it").tag)
+    except (BadRequest, Unprocessable) as e:
+        raise ValueError(e.detail) from e
+    return text
 
 
 class _OfTeam(Wanted):
@@ -43,7 +52,16 @@ class _OfConnections(Wanted):
     columns: _Columns | None = None
 
 
-_OWN: dict[PageOfViews, type[Wanted]] = {"team": _OfTeam, "captures": _OfCaptures, "connections": _OfConnections}
+class _OfComparison(Wanted):
+    selection: Annotated[str, AfterValidator(_selection)] | None = None
+    baseline: Annotated[str, AfterValidator(_selection)] | None = None
+    measure: measured.Name | None = None
+    unreliable: Literal["counted"] | None = None
+
+
+_OWN: dict[PageOfViews, type[Wanted]] = {
+    "team": _OfTeam, "captures": _OfCaptures, "connections": _OfConnections, "comparison": _OfComparison,
+}  # fmt: skip
 
 
 def check(page: PageOfViews, query: str) -> None:
@@ -53,7 +71,10 @@ def check(page: PageOfViews, query: str) -> None:
     own = [(n, v) for n, v in pairs if n in model.model_fields]
     if len(dict(own)) < len(own):
         raise Unprocessable("query: a parameter of the page itself is given more than once")
-    wanted = filters.parsed(urlencode([p for p in pairs if p[0] not in model.model_fields]), "query")
+    others = [p for p in pairs if p[0] not in model.model_fields]
+    if page == "comparison" and others:
+        raise Unprocessable(f"query: the page has no {others[0][0][:60]}; each of its selections has filters of its own")
+    wanted = filters.parsed(urlencode(others), "query")
     try:
         filters.tags_of(wanted.tag)
         model.model_validate(dict(own))

@@ -13,7 +13,7 @@ QUERY_MAX = 4000
 """Characters of the parameters of one view."""
 _PARAMETERS_MAX = 100
 
-PageOfViews = Literal["team", "captures", "connections"]
+PageOfViews = Literal["team", "captures", "connections", "comparison"]
 
 
 def _parameters(text: str) -> str:

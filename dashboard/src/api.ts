@@ -227,7 +227,7 @@ export const api = {
     told(client.POST("/v1/connections/{connection_id}/whatifs", { params: { path: { connection_id } }, body: wanted })),
   removeWhatIf: (whatif_id: string) => told(client.DELETE("/v1/whatifs/{whatif_id}", { params: { path: { whatif_id } } })),
   sweep: (wanted: schemas.SweepIn) => told(client.POST("/v1/whatifs", { body: wanted })),
-  sweeps: () => told(client.GET("/v1/sweeps", { params: { query: { limit: 5 } } })),
+  sweeps: (cursor?: string) => told(client.GET("/v1/sweeps", { params: { query: { cursor, limit: 5 } } })),
   sweepDetail: (sweep_id: string) => told(client.GET("/v1/sweeps/{sweep_id}", { params: { path: { sweep_id } } })),
   swept: (sweep_id: string, label: string, cursor?: string) =>
     told(client.GET("/v1/sweeps/{sweep_id}/whatifs", { params: { path: { sweep_id }, query: { label, cursor, limit: 50 } } })),

@@ -28,7 +28,7 @@ const TIMES = ["from", "to", "since", "until"];
 const ALL = ["tag", "without_tag", "all_marks", "reliable", "measured"];
 // One of the values that are given holds.
 const NETWORKS = ["address", "src", "dst"];
-export const SEVERAL = [...NETWORKS, "port", "sport", "dport", "sender_algorithm", "verdict", "mark", "uploader", ...ALL];
+export const SEVERAL = [...NETWORKS, "port", "sport", "dport", "sender_algorithm", "verdict", "mark", "capture_verdict", "uploader", ...ALL];
 const NAMES = [...SEVERAL, "kind", "capture_id", "q", ...TIMES, ...BOUNDS];
 
 export type Query = Record<string, string[]>;
@@ -40,7 +40,7 @@ export function filtersOf(query: URLSearchParams): Query {
 export const STATES = ["queued", "running", "done", "failed"]; // of a capture's analysis
 export const SPANS = { week: 7, "4 weeks": 28, "12 weeks": 84 } as const;
 // Dimensions of a measure of connections; a measure of groups has those that are the same for a whole capture.
-export const OF_CAPTURES = ["site", "uploader", "day", "hour"];
+export const OF_CAPTURES = ["site", "uploader", "capture_verdict", "day", "hour"];
 export const OF_CONNECTIONS = ["sender_algorithm", "kind", "subflow_count", "verdict", "mark", "prefix", "peer_prefix", "src", "dst", "sport", "dport"];
 
 // What the addresses of pages with filters have besides, and whether a value of it is one.
@@ -105,6 +105,7 @@ export const WORDS: Record<string, string> = {
   dport: "destination's port",
   subflow_count: "subflows",
   uploader: "uploader",
+  capture_verdict: "capture's verdict",
   site: "site",
   q: "text",
   from: "captured from",
@@ -213,4 +214,5 @@ export function addressOf(path: string, query: Query): string {
 }
 
 // Fields whose most frequent values the pages offer.
+export const FIELDS_OF_CAPTURES = ["capture_verdict", "uploader"];
 export const FIELDS = ["sender_algorithm", "kind", "verdict", "mark", "prefix", "peer_prefix", "dport", "subflow_count"];

@@ -3223,8 +3223,14 @@ export interface components {
              */
             until?: string | null;
             /**
+             * Capture Verdict
+             * @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none.
+             */
+            capture_verdict?: ("good" | "limited" | "poor")[];
+            /**
              * Q
-             * @description A part of the capture's file name or of its notes; small and capital letters are the same.
+             * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+             *     letters are the same.
              */
             q?: string | null;
             /**
@@ -6002,8 +6008,14 @@ export interface components {
              */
             until?: string | null;
             /**
+             * Capture Verdict
+             * @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none.
+             */
+            capture_verdict?: ("good" | "limited" | "poor")[];
+            /**
              * Q
-             * @description A part of the capture's file name or of its notes; small and capital letters are the same.
+             * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+             *     letters are the same.
              */
             q?: string | null;
             /**
@@ -6773,13 +6785,18 @@ export interface components {
                 [key: string]: boolean | string | number | (string | number)[];
             };
             /**
+             * Sample
+             * @description Of how many of the selected connections, chosen at random, it was asked; null: of all.
+             */
+            sample: number | null;
+            /**
              * Connections
-             * @description How many were selected, those that were refused included.
+             * @description How many were selected, those that were refused or are not in the sample included.
              */
             connections: number;
             /**
              * Captures
-             * @description Of how many captures.
+             * @description Of how many captures are those that it was asked of.
              */
             captures: number;
             /**
@@ -6867,6 +6884,12 @@ export interface components {
              * @default 48
              */
             repeat?: number;
+            /**
+             * Sample
+             * @description Ask about so many of the selected connections, chosen at random; about all, where fewer are selected. The same
+             *     connections are chosen whenever the same ones are selected.
+             */
+            sample?: number | null;
         };
         /** SweepOut */
         SweepOut: {
@@ -6912,13 +6935,18 @@ export interface components {
                 [key: string]: boolean | string | number | (string | number)[];
             };
             /**
+             * Sample
+             * @description Of how many of the selected connections, chosen at random, it was asked; null: of all.
+             */
+            sample: number | null;
+            /**
              * Connections
-             * @description How many were selected, those that were refused included.
+             * @description How many were selected, those that were refused or are not in the sample included.
              */
             connections: number;
             /**
              * Captures
-             * @description Of how many captures.
+             * @description Of how many captures are those that it was asked of.
              */
             captures: number;
             /**
@@ -7405,7 +7433,7 @@ export interface components {
              * @description The page that it is a view of.
              * @enum {string}
              */
-            page: "team" | "captures" | "connections";
+            page: "team" | "captures" | "connections" | "comparison";
             /**
              * Name
              * @description Another name than that of the page's other views.
@@ -7433,7 +7461,7 @@ export interface components {
              * @description The page that it is a view of.
              * @enum {string}
              */
-            page: "team" | "captures" | "connections";
+            page: "team" | "captures" | "connections" | "comparison";
             /**
              * Name
              * @description Each page's views have different names.
@@ -8035,7 +8063,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;
@@ -8330,7 +8363,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;
@@ -10188,7 +10226,7 @@ export interface operations {
     values_v1_connections_values_get: {
         parameters: {
             query: {
-                /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, capture_verdict, hour, day, tag:KEY */
                 field: string[];
                 /** @description Only values with this text in them, in capitals or not. */
                 containing?: string | null;
@@ -10274,7 +10312,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;
@@ -10538,7 +10581,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;
@@ -10717,7 +10765,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;
@@ -12215,7 +12268,7 @@ export interface operations {
             query: {
                 /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
                 measure: string;
-                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, capture_verdict, hour, day, tag:KEY */
                 group_by?: string[];
                 /** @description Count values, too, that something wrong with their connection makes unreliable. */
                 include_unreliable?: boolean;
@@ -12303,7 +12356,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;
@@ -12400,7 +12458,7 @@ export interface operations {
             query: {
                 /** @description One of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM; ALGORITHM is the label of a replay or of a what-if. */
                 measure: string;
-                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                /** @description At most two of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, capture_verdict, hour, day, tag:KEY */
                 group_by?: string[];
                 /** @description Count values, too, that something wrong with their connection makes unreliable. */
                 include_unreliable?: boolean;
@@ -12486,7 +12544,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;
@@ -12805,7 +12868,7 @@ export interface operations {
             query: {
                 /** @description Some of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM */
                 measure: string[];
-                /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, capture_verdict, hour, day, tag:KEY */
                 group_by: string[];
                 /** @description Ends the earlier period, and begins the later one. */
                 split: string;
@@ -12891,7 +12954,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;
@@ -12988,7 +13056,7 @@ export interface operations {
             query: {
                 /** @description Some of goodput_bps, completion_short_s, completion_long_s, retransmission_rate, rtt_us, rtt_inflation, jain, mptcp_to_tcp_ratio, fair_share_ratio, harm, window:ALGORITHM, whatif:ALGORITHM, harm:ALGORITHM */
                 measure: string[];
-                /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, hour, day, tag:KEY */
+                /** @description Some of kind, sender_algorithm, subflow_count, verdict, mark, prefix, peer_prefix, src, dst, sport, dport, site, uploader, capture_verdict, hour, day, tag:KEY */
                 group_by: string[];
                 /** @description Ends the earlier period, and begins the later one. */
                 split: string;
@@ -13074,7 +13142,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;
@@ -17164,7 +17237,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description only views of this page */
-                page?: ("team" | "captures" | "connections") | null;
+                page?: ("team" | "captures" | "connections" | "comparison") | null;
             };
             header?: never;
             path?: never;
@@ -20351,7 +20424,12 @@ export interface operations {
                 since?: string | null;
                 /** @description Only captures that were uploaded before this time (RFC 3339, with a zone). */
                 until?: string | null;
-                /** @description A part of the capture's file name or of its notes; small and capital letters are the same. */
+                /** @description The capture itself, as a record of the traffic, has one of these verdicts; what is not analysed has none. */
+                capture_verdict?: ("good" | "limited" | "poor")[];
+                /**
+                 * @description A part of the capture's file name, of its notes, or of a note pinned to one of its connections; small and capital
+                 *     letters are the same.
+                 */
                 q?: string | null;
             };
             header?: never;

@@ -2,6 +2,9 @@
 import { SEVERAL, type Query } from "./filters";
 import type * as schemas from "./openapi";
 
+// Connections of one sweep, with one algorithm.
+export const SWEPT_MAX = 2000;
+
 const NUMBERS = /^([sd]?port|.*_(min|max))$/;
 
 export function selectionOf(filters: Query): schemas.SelectionIn {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -103,14 +104,21 @@ class FairnessTally:
         return [name for name, nets in self._declared.items() if any(e in net for e in ends for net in nets)]
 
     def groups(self) -> list[FairnessGroup]:
-        """Those of two connections or more that overlap in time."""
-        groups = (_group(name, members, self.method) for name, members in self._members.items())
+        """Those of two connections or more that overlap in time: as the bottlenecks were declared, or ordered by what
+        was found, #2 before #10."""
+        names = list(self._members) if self._declared else sorted(self._members, key=_natural)
+        groups = (_group(name, self._members[name], self.method) for name in names)
         return [g for g in groups if g is not None]
 
     def bottlenecks(self) -> dict[str, Any]:
         """How bottlenecks were found, and for how many bulk flows they are unknown; in JSON's types."""
         undecided, not_judged = self.states.get("undecided", 0), self.states.get("not_judged", 0)
         return {"method": self.method, "undecided": undecided, "not_judged": not_judged}
+
+
+def _natural(name: str) -> list[str | int]:
+    """Orders names with numbers in them by these numbers."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)]
 
 
 def fairness_groups(

@@ -132,6 +132,28 @@ def test_a_view_is_saved_for_the_team(stack: Services, team: str, signed_in: Pag
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
+def test_a_comparison_is_saved_as_a_view(stack: Services, team: str, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{stack.address}/comparison?selection=tag%3Dsite%253Dberlin&baseline=kind%3Dtcp&measure=rtt_us")
+    page.get_by_test_id("view-save").click()
+    page.get_by_label("name of the view").fill("Berlin and TCP")
+    page.get_by_role("button", name="save", exact=True).click()
+    view = page.get_by_test_id("view")
+    expect(view).to_have_attribute("aria-current", "true")
+    (kept,) = get(stack, team, "/v1/views?page=comparison")
+    assert parse_qs(kept["query"]) == {
+        "selection": ["tag=site%3Dberlin"], "baseline": ["kind=tcp"], "measure": ["rtt_us"],
+    }  # fmt: skip
+    page.goto(f"{stack.address}/comparison")
+    view.click()
+    expect(page.locator("[data-testid=side][data-side=selection]")).to_contain_text("tag: site=berlin")
+    expect(page.locator("[data-testid=side][data-side=baseline]")).to_contain_text("kind: tcp")
+    expect(page.get_by_test_id("comparison-measure")).to_have_value("rtt_us")
+    page.get_by_test_id("view-delete").click()
+    expect(view).to_have_count(0)
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
 def test_tables_are_saved_as_files(stack: Services, team: str, signed_in: Page) -> None:
     """What a page shows, with its filters and its order, in all its pages."""
     page = signed_in
@@ -443,6 +465,7 @@ def test_had_everyone_used_another_algorithm(stack: Services, team: str, signed_
     page.route("**/v1/whatifs", with_few_runs)
     page.goto(f"{stack.address}/?tag=site%3Dlisbon&kind=mptcp&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z")
     page.get_by_test_id("sweep-algorithm").select_option("cubic")
+    page.get_by_test_id("sweep-sample").fill("1")
     page.get_by_test_id("ask-sweep").click()
     sweep = page.get_by_test_id("sweep")
     expect(sweep).to_contain_text("had everyone used cubic")
@@ -471,6 +494,36 @@ def test_had_everyone_used_another_algorithm(stack: Services, team: str, signed_
     assert get(stack, team, "/v1/sweeps")["items"] == []
     assert page.troubles == []  # type: ignore[attr-defined]
     page.unroute_all()
+
+
+def test_a_random_sample_is_asked_about_and_older_questions_are_read_on_demand(
+    stack: Services, team: str, signed_in: Page
+) -> None:
+    page = signed_in
+    period = "from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"
+    total = get(stack, team, f"/v1/connections?kind=tcp&{period}")["total"]
+    assert total > 1
+    page.goto(f"{stack.address}/?kind=tcp&{period}")
+    page.get_by_test_id("sweep-sample").fill("1")
+    sweeps = page.get_by_test_id("sweep")
+    names = ["cubic", "newreno", "bbr", "olia", "balia", "lia"]
+    for place, name in enumerate(names, 1):
+        page.get_by_test_id("sweep-algorithm").select_option(name)
+        page.get_by_test_id("ask-sweep").click()
+        expect(sweeps).to_have_count(place)
+        expect(sweeps.first).to_contain_text(f"1 of {total} connections, chosen at random, of 1 capture")
+        expect(sweeps.first).to_contain_text(f"had everyone used {name}")
+    assert {s["sample"] for s in get(stack, team, "/v1/sweeps")["items"]} == {1}
+    page.reload()
+    expect(sweeps).to_have_count(5)
+    page.get_by_test_id("older-sweeps").click()
+    expect(sweeps).to_have_count(6)
+    expect(sweeps.last).to_contain_text("had everyone used cubic")
+    expect(page.get_by_test_id("older-sweeps")).to_have_count(0)
+    for place in reversed(range(len(names))):
+        sweeps.first.get_by_role("button", name=re.compile("cancel|delete")).click()
+        expect(sweeps).to_have_count(place)
+    assert page.troubles == []  # type: ignore[attr-defined]
 
 
 def test_chosen_connections_are_predicted_together(stack: Services, team: str, signed_in: Page) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import ipaddress
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -190,6 +191,39 @@ def test_what_has_none_is_selected(rows: All, client: TestClient) -> None:
     finally:
         with engine().begin() as database:
             database.execute(unknown, {"uploader": one["uploader"]["id"], "id": one["capture_id"]})
+
+
+def test_a_captures_verdict_selects_and_groups(rows: All, client: TestClient) -> None:
+    """It is not that of the connections: one capture gets another verdict, and they keep theirs."""
+    from store.database import engine
+
+    verdicts = {c["id"]: c["summary"]["quality"]["verdict"] for c in client.get("/v1/captures").json()["items"]}
+    one = rows[0]["capture_id"]
+    change = text(
+        "UPDATE captures SET summary = jsonb_set(summary, '{quality,verdict}', to_jsonb(CAST(:verdict AS text)))"
+        " WHERE id = :id"
+    )
+    with engine().begin() as database:
+        database.execute(change, {"verdict": "poor", "id": one})
+    try:
+        now = {**verdicts, one: "poor"}
+        assert len(set(now.values())) > 1
+        for verdict in ("good", "limited", "poor"):
+            expected = {r["id"] for r in rows if now[r["capture_id"]] == verdict}
+            assert found(client, capture_verdict=verdict) == expected
+            listed = client.get("/v1/captures", params={"capture_verdict": verdict}).json()["items"]
+            assert {c["id"] for c in listed} == {i for i, v in now.items() if v == verdict}
+        assert found(client, capture_verdict=["good", "limited", "poor"]) == {r["id"] for r in rows}
+        (field,) = client.get("/v1/connections/values", params={"field": "capture_verdict"}).json()["fields"]
+        counts = Counter(now[r["capture_id"]] for r in rows)
+        assert {v["value"]: v["connections"] for v in field["values"]} == counts
+        by = client.get("/v1/aggregates", params={"measure": "rtt_us", "group_by": "capture_verdict"}).json()["groups"]
+        totals = {g["key"][0]: g["count"] + g["unreliable"] + g["missing"] for g in by}
+        assert totals == counts
+    finally:
+        with engine().begin() as database:
+            database.execute(change, {"verdict": verdicts[one], "id": one})
+    assert client.get("/v1/connections", params={"capture_verdict": "splendid"}).status_code == 422
 
 
 def test_filters_of_captures_and_times(rows: All, client: TestClient) -> None:

@@ -27,6 +27,11 @@ def test_a_team_pins_notes(
     first = client.post(url, json={"at_ns": early, "text": "joins"}).json()
     assert [n["id"] for n in client.get(url).json()] == [first["id"], note["id"]], "in the order of their times"
 
+    for path in ("captures", "connections"):
+        for part, is_found in (("QUEUE is", True), ("joins", True), ("q%f", False)):
+            assert bool(client.get(f"/v1/{path}", params={"q": part}).json()["items"]) == is_found
+        assert other.get(f"/v1/{path}", params={"q": "queue is"}).json()["items"] == []
+
     changed = client.patch(f"{url}/{note['id']}", json={"text": "the queue overflows"}).json()
     assert (changed["text"], changed["at_ns"], changed["created_at"]) == (
         "the queue overflows",

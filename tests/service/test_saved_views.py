@@ -40,11 +40,21 @@ def test_a_team_saves_views(client: TestClient, other: TestClient, client_for: C
         ("team", "span=4+weeks&compare=before&unreliable=counted&measure=window%3Atccc&rows=tag%3Aos&columns=day"),
         ("captures", "sort=-verdict&from=2026-11-01T00%3A00%3A00Z&state=failed"),
         ("connections", "sort=-tag%3Aos&dport=443&dport=80&columns=src%2Crtt_us"),
+        ("comparison", "selection=tag%3Dsite%253Dberlin&baseline=kind%3Dtcp&measure=harm%3Atccc&unreliable=counted"),
     ):
         whole = client.post(URL, json={"page": page, "name": "whole", "query": query})
         assert whole.status_code == 201, whole.text
         assert whole.json()["query"] == query
         assert client.delete(f"{URL}/{whole.json()['id']}").status_code == 204
+    for query, said in (
+        ("kind=tcp", "the page has no kind; each of its selections has filters of its own"),
+        ("selection=protcol%3Dmptcp", "the page has no selection 'protcol=mptcp'"),
+        ("baseline=tag%3Dsite", "the page has no baseline 'tag=site'"),
+        ("span=week", "the page has no span"),  # of other pages
+        ("measure=window", "the page has no measure 'window'"),
+    ):
+        asked = {"page": "comparison", "name": "x", "query": query}
+        assert_problem(client.post(URL, json=asked), 422, f"query: {said}")
     for wrong in (
         {"query": "a=%00"},
         {"query": "&".join("ab" * 60)},

@@ -276,11 +276,44 @@ def test_all_is_asked_for_or_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(service, "WHATIFS_MAX", 2 * CAPTURES - 1)
         assert_problem(client.post("/v1/whatifs", json=body), 422, "this selects more than 2 connections with 2 each")
+        too_large = client.post("/v1/whatifs", json={**body, "sample": 3})
+        assert_problem(too_large, 422, "with 2 for each connection, sample at most 2")
     with monkeypatch.context() as patch:
         patch.setattr(settings(), "team_jobs_max", 2 * CAPTURES - 1)
         assert_problem(client.post("/v1/whatifs", json=body), 429, "this one has 0 and asks for 6 more")
     assert client.get("/v1/sweeps").json()["items"] == []
     assert client.post("/v1/whatifs", json=body).json()["waiting"] == 2 * CAPTURES
+
+
+def asked_of(client: TestClient, sweep: dict[str, Any]) -> set[str]:
+    return {w["connection_id"] for w in swept(client, sweep)}
+
+
+def test_a_random_sample_of_the_selected_connections_is_asked_about(
+    client: TestClient, connections: list[dict[str, Any]], run_jobs: Run, tmp_path: Path
+) -> None:
+    """The same ones each time; of a selection that has grown those that a first request would choose."""
+    one, two = ask(client, {"kind": "tcp"}, sample=1), ask(client, {"kind": "tcp"}, "tccc", "olia", sample=2)
+    assert (one["connections"], one["captures"], one["sample"], one["whatifs"]) == (CAPTURES, 1, 1, 1)
+    assert (two["connections"], two["captures"], two["sample"], two["whatifs"]) == (CAPTURES, 2, 2, 4)
+    assert asked_of(client, one) < asked_of(client, two) < {c["id"] for c in connections}
+    enough = ask(client, {"kind": "tcp"}, sample=CAPTURES + 1)
+    assert (enough["connections"], enough["captures"], enough["whatifs"]) == (CAPTURES, CAPTURES, CAPTURES)
+    assert ask(client, {"kind": "tcp"})["sample"] is None
+    given = {"connection_ids": [c["id"] for c in connections] + [str(uuid.uuid4())]}
+    partly = ask(client, given, sample=2)
+    assert (partly["connections"], partly["whatifs"]) == (len(connections) + 1, 2)
+    assert [r["connections"] for r in partly["refused"]] == [1], "of the given ids one is of no connection"
+
+    for place in range(4):
+        path = tmp_path / f"later-{place}.pcap"
+        path.write_bytes(SAMPLE.read_bytes()[: SHORT_BYTES - 500 * (CAPTURES + place)])
+        assert client.post("/v1/captures", content=path.read_bytes()).status_code == 202
+    run_jobs()
+    own = sorted(c["id"] for c in client.get("/v1/connections", params={"kind": "tcp"}).json()["items"])
+    again = ask(client, {"kind": "tcp"}, sample=1)
+    assert (again["id"], again["connections"], again["whatifs"]) == (one["id"], CAPTURES + 4, 1)
+    assert asked_of(client, again) == {own[0]}
 
 
 def test_another_team_sees_no_sweep(client: TestClient, connections: list[dict[str, Any]], other: TestClient) -> None:

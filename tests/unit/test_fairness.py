@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import rewindow
 from rewindow import fairness_groups, jain_index
+from rewindow.findings.fairness import FairnessTally
 from rewindow.findings.fairness import _Member, _overlapping
 
 SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-two-subflows.pcap"
@@ -43,12 +44,24 @@ def test_flows_of_one_bottleneck_are_one_group(method: str, name: str) -> None:
     assert group.jain == pytest.approx(jain_index(rates))
 
 
+def test_groups_are_in_the_order_of_the_numbers_in_their_names() -> None:
+    tally = FairnessTally()
+    for bottleneck in (10, 2, 1, 9):
+        for connection in connections():
+            for subflow in connection.subflows:
+                subflow.bottleneck = bottleneck
+            tally.add(connection)
+    assert [g.bottleneck for g in tally.groups()] == [f"detected: sbd #{n}" for n in (1, 2, 9, 10)]
+
+
 def test_declared_bottlenecks() -> None:
     found = connections()
     (group,) = fairness_groups(found, [["10.0.1.0/24", "10.0.11.1"]])
     assert group.declared
     assert (group.method, group.bottleneck) == ("declared", "declared 10.0.1.0/24, 10.0.11.1")
     assert group.goodput_bps[1] == found[1].subflows[0].goodput_bps  # the other subflow goes elsewhere
+    both = fairness_groups(found, [["10.0.1.0/24", "10.0.11.1"], ["10.0.1.0/25", "10.0.11.1"]][::-1])
+    assert [g.bottleneck for g in both] == ["declared 10.0.1.0/25, 10.0.11.1", "declared 10.0.1.0/24, 10.0.11.1"]
     assert fairness_groups(found, [["192.0.2.0/24"]]) == []
     with pytest.raises(ValueError, match="does not appear to be"):
         fairness_groups(found, [["nowhere"]])
