@@ -46,6 +46,8 @@ Suffix = Annotated[
     Literal["csv", "jsonl", "parquet"],
     Path(description="csv: RFC 4180 with a header; jsonl: a line of JSON for each item, as the list has it; parquet"),
 ]
+Addresses = Literal["kept", "replaced", "some-replaced"]
+"""What is stored of the addresses in some captures."""
 Most = Annotated[int | None, Query(ge=1, le=2**31 - 1, description="The most rows; without it, all.")]
 _TEXT: dict[str, Any] = {"type": "string"}
 FILE: dict[str, Any] = {
@@ -263,7 +265,7 @@ def given(rows: Sequence[Any]) -> More:
     return all_rows
 
 
-async def _addresses(session: AsyncSession, caller: Caller, captures: Filters | ColumnElement[bool]) -> str:
+async def addresses_of(session: AsyncSession, caller: Caller, captures: Filters | ColumnElement[bool]) -> Addresses:
     """What is stored of the addresses in the captures that the filters of captures, or the condition, select."""
     query = select(Capture.addresses).distinct()
     conditions = filters.of_captures(captures) if isinstance(captures, Filters) else [captures]
@@ -289,7 +291,7 @@ async def export(
 ) -> StreamingResponse:
     """The file with all pages of `more`, or its first `most` rows; a page may have more items than were asked for. The
     first page is read at once: what it raises is answered. captures: those that the rows are of; None: of none."""
-    addresses = None if captures is None else await _addresses(session, caller, captures)
+    addresses = None if captures is None else await addresses_of(session, caller, captures)
     first = await more(session, None, min(PAGE, most or PAGE))
     await audit.note(session, caller, "export", None, table.name, what=suffix, filters=table.filters[:2000])
     writer = await run_in_threadpool(_WRITERS[suffix], table.columns, about(table.name, table.filters, addresses))

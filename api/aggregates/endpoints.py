@@ -6,7 +6,6 @@ import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime
-from sqlalchemy import and_, or_, true
 
 from api import dimensions, exports, filters
 from api.aggregates import changes, measures, service
@@ -151,8 +150,7 @@ async def export_comparison(
         for d in found.dimensions
         for value in d.values
     ]
-    both = (filters.parsed(selection, "selection"), filters.parsed(baseline, "baseline"))
-    captures = or_(*(and_(true(), *filters.of_captures(wanted)) for wanted in both))
+    captures = service.captures_of([filters.parsed(selection, "selection"), filters.parsed(baseline, "baseline")])
     table = exports.Table("comparison", _COMPARED, request.url.query)
     return await exports.export(session, caller, suffix, table, captures, exports.given(rows))
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from api.connections.schemas import UploaderOut
+from api.exports import Addresses
 from api.schemas import Schema
 
 
@@ -158,6 +159,8 @@ class ComparisonOut(Schema):
     """The measure in the baseline."""
     dimensions: list[DimensionShares]
     """The dimension in which they differ most beyond chance, first."""
+    addresses: Addresses
+    """What is stored of the addresses in the captures of both: kept, replaced by others, or in some replaced."""
 
 
 class ChangeOut(Schema):

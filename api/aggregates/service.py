@@ -20,6 +20,7 @@ from sqlalchemy import (
     literal_column,
     not_,
     null,
+    or_,
     select,
     true,
     union_all,
@@ -27,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from api import dimensions, filters
+from api import dimensions, exports, filters
 from api.aggregates import histograms, maintained, measures, shares
 from api.aggregates.histograms import PERCENTILES, Histogram
 from api.aggregates.schemas import (
@@ -304,8 +305,14 @@ async def compare(
         unit=measure.unit,
         selection=stats[0],
         baseline=stats[1],
+        addresses=await exports.addresses_of(session, caller, captures_of(both)),
         dimensions=sorted(spread, key=lambda d: (-round(d.distance - d.chance, 9), d.dimension)),  # of sums of floats
     )
+
+
+def captures_of(several: Sequence[Filters]) -> ColumnElement[bool]:
+    """Is a capture one that any of them select? Raises BadRequest."""
+    return or_(*(and_(true(), *filters.of_captures(wanted)) for wanted in several))
 
 
 async def _whole(

@@ -283,7 +283,7 @@ class SharingRow(Schema):
 
 class CaptureDetail(CaptureOut):
     fairness: list[FairnessOut]
-    """Groups of connections that share a bottleneck, as declared or ordered by its name, #2 before #10: the first 20."""
+    """Groups of connections that share a bottleneck, as declared or ordered by its name: the first 20."""
     fairness_total: int
     """How many such groups the capture has."""
     fairness_cursor: str | None

@@ -38,7 +38,7 @@ from api.errors import Conflict, NotFound, Unprocessable
 from api.events import Progress
 from api.pages import Keyset, Page
 from api.security import Caller
-from api.selections import RefusedOut, SelectionIn
+from api.selections import RefusedOut
 from api.sweeps.schemas import (
     AnswerOut,
     ChangeOfMeanOut,
@@ -145,9 +145,7 @@ def _networks(wanted: SweepIn) -> list[dict[str, str]]:
     return list({json.dumps(one, sort_keys=True): one for one in found}.values())
 
 
-async def _select(
-    session: AsyncSession, caller: Caller, wanted: SweepIn, each: int
-) -> tuple[list[_Selected], int]:
+async def _select(session: AsyncSession, caller: Caller, wanted: SweepIn, each: int) -> tuple[list[_Selected], int]:
     """The connections to ask about, and how many are selected. each: what-ifs of one connection. Raises BadRequest,
     Unprocessable."""
     selection, most = wanted.selection, WHATIFS_MAX // each

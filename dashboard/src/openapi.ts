@@ -185,7 +185,7 @@ export interface paths {
         };
         /**
          * Fairness
-         * @description Groups of connections that share a bottleneck, ordered by its name.
+         * @description Groups of connections that share a bottleneck, as declared or ordered by its name, #2 before #10.
          */
         get: operations["fairness_v1_captures__capture_id__fairness_get"];
         put?: never;
@@ -2782,7 +2782,7 @@ export interface components {
             connections: number | null;
             /**
              * Fairness
-             * @description Groups of connections that share a bottleneck, ordered by its name: the first 20.
+             * @description Groups of connections that share a bottleneck, as declared or ordered by its name: the first 20.
              */
             fairness: components["schemas"]["FairnessOut"][];
             /**
@@ -3009,7 +3009,7 @@ export interface components {
             connections: number | null;
             /**
              * Fairness
-             * @description Groups of connections that share a bottleneck, ordered by its name: the first 20.
+             * @description Groups of connections that share a bottleneck, as declared or ordered by its name: the first 20.
              */
             fairness: components["schemas"]["FairnessOut"][];
             /**
@@ -3436,6 +3436,12 @@ export interface components {
              * @description The dimension in which they differ most beyond chance, first.
              */
             dimensions: components["schemas"]["DimensionShares"][];
+            /**
+             * Addresses
+             * @description What is stored of the addresses in the captures of both: kept, replaced by others, or in some replaced.
+             * @enum {string}
+             */
+            addresses: "kept" | "replaced" | "some-replaced";
         };
         /** ConfigurationOut */
         ConfigurationOut: {

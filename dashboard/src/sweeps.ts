@@ -1,4 +1,5 @@
 // A selection of connections as the API's sweeps take it: numbers and lists instead of the texts of an address.
+import type { Algorithm } from "./api";
 import { SEVERAL, type Query } from "./filters";
 import type * as schemas from "./openapi";
 
@@ -6,6 +7,9 @@ import type * as schemas from "./openapi";
 export const SWEPT_MAX = 2000;
 
 const NUMBERS = /^([sd]?port|.*_(min|max))$/;
+
+// With the options that a simulation takes: what it simulates is mode=kernel.
+export const forSimulation = (a: Algorithm | undefined) => a && { ...a, options: a.options.filter((o) => o.name !== "mode") };
 
 export function selectionOf(filters: Query): schemas.SelectionIn {
   if (!Object.keys(filters).length) return { everything: true };

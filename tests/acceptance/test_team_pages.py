@@ -190,6 +190,26 @@ def test_tables_are_saved_as_files(stack: Services, team: str, signed_in: Page) 
     assert page.troubles == []  # type: ignore[attr-defined]
 
 
+def test_a_charts_file_says_that_its_addresses_are_others(stack: Services, team: str, signed_in: Page) -> None:
+    page = signed_in
+    name = SITES["berlin"]
+    (capture,) = get(stack, team, f"/v1/captures?q={name}")["items"]
+    stored = text("UPDATE captures SET addresses = :addresses WHERE id = :id")
+    for addresses, part in (("kept", ""), ("replaced", ".other-addresses"), ("kept", "")):
+        with engine_of(stack).begin() as database:
+            database.execute(stored, {"addresses": addresses, "id": capture["id"]})
+        for path, chart in (
+            ("/captures/" + capture["id"], "who-shared"),
+            ("/comparison?selection=kind%3Dtcp", "differs"),
+        ):
+            page.goto(stack.address + path)
+            label = "who shared with whom" if chart == "who-shared" else "kind of both"
+            with page.expect_download() as saved:
+                page.get_by_role("group", name=f"save {label}").get_by_test_id("figure-csv").click()
+            assert saved.value.suggested_filename == f"{chart}{part}.csv"
+    assert page.troubles == []  # type: ignore[attr-defined]
+
+
 def test_connections_are_sorted_filtered_and_asked_for_at_once(stack: Services, team: str, signed_in: Page) -> None:
     page = signed_in
     page.get_by_role("link", name="connections", exact=True).click()
@@ -234,7 +254,7 @@ def test_connections_are_sorted_filtered_and_asked_for_at_once(stack: Services, 
     page.get_by_label("choose all that are shown").check()
     count = page.get_by_test_id("connection").count()
     assert count > 0
-    page.locator(".bulk select").select_option("olia")
+    page.get_by_test_id("bulk-algorithm").select_option("olia")
     page.get_by_test_id("bulk-replay").click()
     expect(page.get_by_test_id("bulk-done")).to_have_text(
         f"a replay of olia requested for {count} of {count} connections"
@@ -249,7 +269,7 @@ def test_captures_are_replayed_at_once(stack: Services, team: str, signed_in: Pa
     page = signed_in
     page.goto(f"{stack.address}/captures?tag=site%3Dosaka")
     page.get_by_label("choose all that are shown").check()
-    page.locator(".bulk select").select_option("balia")
+    page.get_by_test_id("bulk-algorithm").select_option("balia")
     page.get_by_test_id("bulk-replay").click()
     mine = get(stack, team, "/v1/connections?tag=site%3Dosaka")["items"]
     expect(page.get_by_test_id("bulk-done")).to_have_text(
@@ -531,10 +551,14 @@ def test_chosen_connections_are_predicted_together(stack: Services, team: str, s
     page.goto(f"{stack.address}/connections?kind=tcp")
     for place in range(2):
         page.get_by_test_id("connection").nth(place).get_by_role("checkbox").check()
+    page.get_by_test_id("bulk-options").locator("summary").click()
+    page.get_by_test_id("bulk-options").locator("[data-name=aca_md]").select_option("half")
+    expect(page.get_by_test_id("bulk-options")).to_contain_text("options of tccc: 1 changed")
     page.get_by_test_id("bulk-whatif").click()
     sweep = page.get_by_test_id("sweep")
     expect(sweep).to_contain_text("2 connections of 2 captures")
     (found,) = get(stack, team, "/v1/sweeps")["items"]
+    assert found["algorithms"] == ["tccc(aca_md=half)"]
     assert (len(found["selection"]["connection_ids"]), found["everyone"]) == (2, False)
     sweep.get_by_role("button", name=re.compile("cancel|delete")).click()
     expect(sweep).to_have_count(0)

@@ -152,6 +152,13 @@ def test_the_page_asks_and_sees_the_prediction_come(stack: Services, token: str,
     points = len(found["result"]["flights"]["times_s"])
     expect(asked.get_by_test_id("fan")).to_have_attribute("data-points", str(points))
     expect(asked.get_by_test_id("fan").locator("canvas")).to_be_visible()
+    cursor = asked.get_by_test_id("fan").get_by_role("slider")
+    times = found["result"]["flights"]["times_s"]
+    pressed = (("ArrowRight", 0), ("ArrowRight", 1), ("End", points - 1), ("ArrowLeft", points - 2), ("Home", 0))
+    for key, place in pressed:
+        cursor.press(key)
+        expect(cursor).to_have_attribute("aria-valuenow", str(place))
+        expect(asked.get_by_test_id("fan").locator("figcaption")).to_contain_text(f"{times[place]:.2f} s: ")
     median = found["result"]["predicted"]["goodput_bps"]["median"] / 1e6
     expect(goodput.get_by_test_id("predicted")).to_contain_text(f"{median:.2f} Mbit/s [")
     simulated = found["result"]["calibration"]["goodput_bps"]["simulated"]["median"] / 1e6

@@ -375,6 +375,11 @@ def test_a_file_says_what_it_contains(client: TestClient, client_for: Any, run_j
         answer = private.get(f"/v1/connections.csv?{asked}")
         assert answer.headers["Rewindow-Addresses"] == says
         assert ("other-addresses" in answer.headers["Content-Disposition"]) is (says != "kept")
+        compared = private.get("/v1/aggregates/comparison", params={"measure": "rtt_us", "selection": asked,
+                                                                     "baseline": asked})  # fmt: skip
+        assert compared.json()["addresses"] == says
+    one = {"measure": "rtt_us", "selection": "tag=a%3Dkept", "baseline": "tag=a%3Dreplaced"}
+    assert private.get("/v1/aggregates/comparison", params=one).json()["addresses"] == "some-replaced"
     rows = csv_of(private, "/v1/connections.csv")
     assert {(json.loads(r["tags"])["a"], r["addresses"]) for r in rows} == {("kept", "kept"), ("replaced", "replaced")}
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import rewindow
 from rewindow import fairness_groups, jain_index
-from rewindow.findings.fairness import FairnessTally
-from rewindow.findings.fairness import _Member, _overlapping
+from rewindow.findings.fairness import FairnessTally, _Member, _overlapping
 
 SAMPLE = Path(__file__).parent.parent / "captures" / "mptcp-two-subflows.pcap"
 
