@@ -42,8 +42,8 @@ Name = Annotated[
 ]
 
 
-def _window_at_analysis(label: str) -> ColumnElement[Any]:
-    place = func.array_position(Attempt.labels, label, type_=Integer)
+def _window_at_analysis(place: ColumnElement[Any]) -> ColumnElement[Any]:
+    """place: of the algorithm among the attempt's; null: it has none."""
     return func.nullif(ConnectionFact.mean_windows[place], cast("NaN", Float))
 
 
@@ -53,12 +53,13 @@ def asked_for(label: str) -> ColumnElement[bool]:
     return and_(*about, Replay.label == label, Replay.state == State.done)
 
 
-def window(label: str) -> ColumnElement[Any]:
+def window(place: ColumnElement[Any]) -> ColumnElement[Any]:
     """The mean window of a connection under an algorithm: at the analysis, else of the replay that somebody asked for.
 
-    `attempts` must be there, and `replays` by an outer join on `asked_for`.
+    place: of the algorithm among those of the connection's attempt. `replays` must be there, by an outer join on
+    `asked_for`.
     """
-    return func.coalesce(_window_at_analysis(label), Replay.mean_window)
+    return func.coalesce(_window_at_analysis(place), Replay.mean_window)
 
 
 _PREDICTED = WhatIf.result["predicted"]["goodput_bps"]["median"].astext.cast(Float)
@@ -89,7 +90,8 @@ def harmed(label: str | None) -> tuple[Any, ColumnElement[Any], ColumnElement[bo
 
 
 def _of_windows(label: str, reliable: bool) -> ColumnElement[bool]:
-    analysed = exists().where(Attempt.id == ConnectionFact.attempt_id, _window_at_analysis(label).is_not(None))
+    place = func.array_position(Attempt.labels, label, type_=Integer)
+    analysed = exists().where(Attempt.id == ConnectionFact.attempt_id, _window_at_analysis(place).is_not(None))
     replayed = exists().where(asked_for(label), Replay.mean_window.is_not(None))
     has_value = or_(analysed.correlate(ConnectionFact), replayed.correlate(ConnectionFact, Capture))
     return and_(has_value, ~facts.made_unreliable("windows")) if reliable else has_value

@@ -16,6 +16,9 @@ CONNECT_S = 5
 """A server that does not answer a new connection within this time is away."""
 POOL_S = 5
 """A request that finds no free connection within this time is refused; it may try again."""
+HASH_MEM_MULTIPLIER = 16
+"""64 MB with PostgreSQL's own work_mem. An aggregate has fewer groups than PostgreSQL expects, whose tables it takes to
+be too large for less: then it sorts a million values, by one process."""
 
 
 def _limits(*, lock_ms: int, statement_ms: int, idle_ms: int) -> dict[str, Any]:
@@ -27,9 +30,7 @@ def _limits(*, lock_ms: int, statement_ms: int, idle_ms: int) -> dict[str, Any]:
         # psycopg prepares what it sends often. A plan for any values can take several times as long as one for the
         # given values, because teams, periods and filters select few rows or nearly all.
         "plan_cache_mode": "force_custom_plan",
-        # 64 MB with PostgreSQL's own work_mem. An aggregate has fewer groups than PostgreSQL expects, whose tables it
-        # takes to be too large for less: then it sorts a million values, by one process.
-        "hash_mem_multiplier": "16",
+        "hash_mem_multiplier": str(HASH_MEM_MULTIPLIER),
     }
     return {"options": " ".join(f"-c {k}={v}" for k, v in options.items()), "connect_timeout": CONNECT_S}
 

@@ -5,8 +5,9 @@ A measure's value has one time: adjacent periods have all values of both, and no
 
 from __future__ import annotations
 
+import math
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +31,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import visitors
 
-from store.models import Capture, ConnectionFact, FairnessGroup, QualityRecord
+from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, QualityRecord
 
 SHORT_BYTES = 1_000_000
 """Flows that send less are short ones."""
+
+DAY_NS = 24 * 3600 * 10**9
 
 Period = tuple[int | None, int | None]
 """From the first on, and before the second: nanoseconds since 1970; None: without a bound."""
@@ -117,16 +120,20 @@ class OfGroups:
         self, team_id: uuid.UUID, columns: Sequence[Any], *where: ColumnElement[bool], periods: Sequence[Period]
     ) -> Select[Any]:
         """As of connections. columns: of captures, and of facts `first_ns` and `attempt_id` only."""
-        if not any(_columns_of_facts(condition) - {"attempt_id"} for condition in where):
+        if not any(_columns_of(ConnectionFact, condition) - {"attempt_id"} for condition in where):
             return self._of_captures(team_id, columns, *where, periods=periods)
         fact = ConnectionFact
-        member = (fact.attempt_id, func.unnest(fact.group_ids).label("group_id"), fact.first_ns)
-        selected = facts(team_id, *member).where(*where)
-        if periods is not ALWAYS:
-            # Of their captures all facts, because a group's first member may have begun before the period.
-            began = facts(team_id, fact.attempt_id).where(*where, during(fact.first_ns, periods))
-            selected = selected.where(fact.attempt_id.in_(began))
-        members = selected.subquery("members")
+        are_of_captures = any(_columns_of(Capture, condition) for condition in where)
+
+        def selected(*columns: Any) -> Select[Any]:
+            # Captures that no condition is on are joined to the groups, which are fewer.
+            query = facts(team_id, *columns) if are_of_captures else select(*columns).where(fact.team_id == team_id)
+            if periods is not ALWAYS:
+                # Of their captures all facts, because a group's first member may have begun before the period.
+                query = query.where(fact.attempt_id.in_(select(Attempt.id).where(_may_be_during(periods))))
+            return query.where(*where)
+
+        members = memberships(selected, {"group_id": fact.group_ids}, fact.attempt_id, fact.first_ns)
         # PostgreSQL knows how many attempts there are, and not how many groups: of both together it expects enough.
         by = (members.c.attempt_id, members.c.group_id)
         of_each = select(*by, func.min(members.c.first_ns).label("first_ns")).group_by(*by).subquery("of_each")
@@ -136,8 +143,11 @@ class OfGroups:
             *(_of_group(c, of_each.c) for c in columns),
         )
         query = query.join_from(of_each, FairnessGroup, FairnessGroup.id == of_each.c.group_id)
-        query = query.join(Capture, Capture.attempt_id == of_each.c.attempt_id)
-        return query.where(during(of_each.c.first_ns, periods))
+        query = query.join(Capture, Capture.attempt_id == of_each.c.attempt_id).where(Capture.team_id == team_id)
+        if periods is ALWAYS:
+            return query
+        # Of bounds on a least value PostgreSQL expects few rows, and looks up each group; of a case it expects half.
+        return query.where(case((during(of_each.c.first_ns, periods), true()), else_=false()))
 
     def _of_captures(
         self, team_id: uuid.UUID, columns: Sequence[Any], *where: ColumnElement[bool], periods: Sequence[Period]
@@ -159,20 +169,52 @@ class OfGroups:
         return exists().where(is_member, self.value.is_not(None), *is_valid).correlate(ConnectionFact)
 
 
-def _is_of_facts(element: Any) -> bool:
-    return isinstance(element, ColumnClause) and getattr(element.table, "name", None) == ConnectionFact.__tablename__
+def memberships(selected: Callable[..., Select[Any]], arrays: Mapping[str, Any], *columns: Any) -> Any:
+    """A row for each membership of a connection in a group, with the columns, and with its elements of the arrays.
+
+    selected: makes a query of columns of facts. arrays: `group_ids` and those beside it, by their elements' names.
+    """
+    ids = ConnectionFact.group_ids
+    # Most are members of one group. PostgreSQL unnests an array slowly; an index has those that are members of several.
+    last = func.cardinality(ids)
+    first = selected(*columns, *(a[1].label(name) for name, a in arrays.items())).where(ids[1].is_not(None))
+    others = selected(*columns, *(func.unnest(a[2:last]).label(name) for name, a in arrays.items())).where(last > 1)
+    return first.union_all(others).subquery("members")
 
 
-def _columns_of_facts(expression: ColumnElement[Any]) -> set[str]:
+def _may_be_during(periods: Sequence[Period]) -> ColumnElement[bool]:
+    """May a connection of the attempt have begun in one of them?"""
+    days, of_days = Attempt.days, [tuple(None if ns is None else _day(ns) for ns in period) for period in periods]
+    is_in = [
+        and_(
+            true(),
+            *([days[func.cardinality(days)] >= begin] if begin is not None else []),
+            *([days[1] <= end] if end is not None else []),
+        )
+        for begin, end in of_days
+    ]
+    return or_(days.is_(None), *is_in)
+
+
+def _day(ns: int) -> int:
+    """As PostgreSQL divides: what is left is dropped, also before 1970."""
+    return int(math.copysign(abs(ns) // DAY_NS, ns))
+
+
+def _is_of(table: Any, element: Any) -> bool:
+    return isinstance(element, ColumnClause) and getattr(element.table, "name", None) == table.__tablename__
+
+
+def _columns_of(table: Any, expression: ColumnElement[Any]) -> set[str]:
     elements: Iterable[Any] = visitors.iterate(expression)
-    return {element.name for element in elements if _is_of_facts(element)}
+    return {element.name for element in elements if _is_of(table, element)}
 
 
 def _of_group(expression: Any, columns: Any) -> Any:
     """With the columns of groups in the place of those of facts."""
 
     def of_group(element: Any, **_: Any) -> Any:
-        return columns[element.name] if _is_of_facts(element) else None
+        return columns[element.name] if _is_of(ConnectionFact, element) else None
 
     return visitors.replacement_traverse(expression, {}, of_group)
 

@@ -41,7 +41,6 @@ from store.models import BIGINT_MAX, Attempt, Capture, ConnectionFact, DayCount,
 
 GROWTH = 1.02
 LEAST = 1e-9
-DAY_NS = 24 * 3600 * 10**9
 DAYS_MAX = 62
 """A capture whose connections began on more days has no part in histograms: its facts are always read."""
 
@@ -64,14 +63,14 @@ def bucket(value: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def day(time: Any) -> ColumnElement[int]:
     """Of nanoseconds since 1970: PostgreSQL's division truncates, so that day 0 has the last one before 1970, too."""
-    return cast(time.op("/")(DAY_NS), Integer)
+    return cast(time.op("/")(facts.DAY_NS), Integer)
 
 
 def period(day: int) -> Period:
     """What the day has."""
     if day > 0:
-        return day * DAY_NS, min((day + 1) * DAY_NS, BIGINT_MAX)
-    return (day - 1) * DAY_NS + 1, DAY_NS if day == 0 else day * DAY_NS + 1
+        return day * facts.DAY_NS, min((day + 1) * facts.DAY_NS, BIGINT_MAX)
+    return (day - 1) * facts.DAY_NS + 1, facts.DAY_NS if day == 0 else day * facts.DAY_NS + 1
 
 
 def packed(rows: Select[Any], keys: Sequence[str]) -> Select[Any]:

@@ -496,6 +496,7 @@ class ConnectionFact(Base):
     __tablename__ = "connection_facts"
     __table_args__ = (
         Index("ix_connection_facts_newest", "team_id", "first_ns", "attempt_id", "number"),
+        Index("ix_connection_facts_of_several", "attempt_id", postgresql_where=text("cardinality(group_ids) > 1")),
         CheckConstraint("kind IN ('tcp', 'mptcp')", name="kind"),
     )
 

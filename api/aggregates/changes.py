@@ -24,7 +24,7 @@ from api.errors import Unprocessable
 from api.filters import Filters
 from api.security import Caller
 from store import histograms, spreads
-from store.histograms import DAY_NS
+from store.facts import DAY_NS
 from store.models import Capture, ConnectionFact, DaySpread
 
 CONNECTIONS_MIN = 20

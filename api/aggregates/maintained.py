@@ -36,8 +36,7 @@ from api.dimensions import Dimension
 from api.filters import Filters
 from api.security import Caller
 from store import facts, histograms, spreads
-from store.facts import Period
-from store.histograms import DAY_NS
+from store.facts import DAY_NS, Period
 from store.models import BIGINT_MAX, Attempt, Capture, ConnectionFact, DayHistogram, StaleDay
 
 _DIMENSIONS = {name: DayHistogram.__table__.c[name] for name in histograms.CUBE}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Select, cast, false, func, select, true
+from sqlalchemy import ColumnElement, Float, Integer, Select, and_, cast, false, func, literal_column, select, true
 
 from api import filters, measured
 from api.connections.search import selected
@@ -18,6 +18,10 @@ from api.measured import Name as Name
 from api.security import Caller
 from store import facts
 from store.models import Attempt, Capture, ConnectionFact, FairnessGroup, Replay, WhatIf
+
+FENCE: ColumnElement[int] = literal_column("'0'::bigint")
+"""As the OFFSET of a subquery: PostgreSQL does not merge it with the query around it. With a constant of this type
+several of its processes may take part."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,12 @@ def _of_windows(algorithm: str) -> Measure:
         caller: Caller, wanted: Filters, columns: Sequence[ColumnElement[Any]], by: Sequence[Dimension]
     ) -> Select[Any]:
         unreliable = facts.made_unreliable("windows").label("unreliable")
-        query = selected(caller, wanted, measured.window(algorithm).label("value"), unreliable, *columns)
-        query = query.join(Attempt, Attempt.id == ConnectionFact.attempt_id)
+        # The place of the algorithm is found once for each attempt, and not for each connection.
+        place = func.array_position(Attempt.labels, algorithm, type_=Integer).label("place")
+        attempts = select(Attempt.id, place).offset(FENCE).subquery("attempts")
+        value = measured.window(attempts.c.place).label("value")
+        query = selected(caller, wanted, value, unreliable, *columns)
+        query = query.join(attempts, attempts.c.id == ConnectionFact.attempt_id)
         return joined(query.outerjoin(Replay, measured.asked_for(algorithm)), by)
 
     return Measure("segments", rows)
@@ -56,13 +64,13 @@ def _of_fair_share(
     caller: Caller, wanted: Filters, columns: Sequence[ColumnElement[Any]], by: Sequence[Dimension]
 ) -> Select[Any]:
     """A value for each member of each group."""
-    group_id = func.unnest(ConnectionFact.group_ids).label("group_id")
-    ratio = func.unnest(ConnectionFact.fair_share_ratios).label("ratio")
-    members = joined(selected(caller, wanted, group_id, ratio, *columns), by).subquery("members")
+    arrays = {"group_id": ConnectionFact.group_ids, "ratio": ConnectionFact.fair_share_ratios}
+    members = facts.memberships(lambda *of: joined(selected(caller, wanted, *of), by), arrays, *columns)
     value = func.nullif(members.c.ratio, cast("NaN", Float(53))).label("value")
-    unreliable = (FairnessGroup.verdict == "poor").label("unreliable")
+    unreliable = FairnessGroup.id.is_not(None).label("unreliable")
     query = select(value, unreliable, *(members.c[str(c.key)] for c in columns))
-    return query.join_from(members, FairnessGroup, FairnessGroup.id == members.c.group_id)
+    is_poor = and_(FairnessGroup.id == members.c.group_id, FairnessGroup.verdict == "poor")
+    return query.join_from(members, FairnessGroup, is_poor, isouter=True)
 
 
 def _of_whatif(algorithm: str) -> Measure:

@@ -17,7 +17,6 @@ from sqlalchemy import (
     false,
     func,
     literal,
-    literal_column,
     not_,
     null,
     or_,
@@ -112,12 +111,11 @@ def _keys(by: Sequence[Dimension]) -> list[ColumnElement[Any]]:
 def _grouped(rows: Select[Any], by: Sequence[Dimension], include_unreliable: bool, limit: int) -> Any:
     """A row for each group that is shown, and one for all; each with its buckets, and how many values they have."""
     # OFFSET: PostgreSQL computes each bucket once, and expects fewer buckets than values, so that it need not sort them
-    # and several of its processes may take part, which they may with a constant of this type.
-    fence: ColumnElement[int] = literal_column("'0'::bigint")
+    # and several of its processes may take part.
     if not isinstance(rows.selected_columns.value.element, ColumnClause):  # a bucket needs the value several times
-        rows = select(*rows.offset(fence).subquery("valued").c)
+        rows = select(*rows.offset(measures.FENCE).subquery("valued").c)
     buckets = rows.add_columns(kept.bucket(rows.selected_columns.value).label("bucket"))
-    scanned = buckets.offset(fence).subquery("scanned")
+    scanned = buckets.offset(measures.FENCE).subquery("scanned")
     keys = [scanned.c[f"key{place}"] for place in range(len(by))]
     cells = (
         select(

@@ -73,8 +73,8 @@ def check(page: PageOfViews, query: str) -> None:
         raise Unprocessable("query: a parameter of the page itself is given more than once")
     others = [p for p in pairs if p[0] not in model.model_fields]
     if page == "comparison" and others:
-        name = others[0][0][:60]
-        raise Unprocessable(f"query: the page has no {name}; each of its selections has filters of its own")
+        other = others[0][0][:60]
+        raise Unprocessable(f"query: the page has no {other}; each of its selections has filters of its own")
     wanted = filters.parsed(urlencode(others), "query")
     try:
         filters.tags_of(wanted.tag)

@@ -20,6 +20,7 @@ import pytest
 import redis
 
 from deploy.run import CHECKOUT, Services, free_port, redis_program, stop_process, wait_for
+from store.database import HASH_MEM_MULTIPLIER
 
 BIN = Path(sys.executable).parent
 OWN = ("migrate", "api", "worker", "checker", "sweeper", "alerter")
@@ -95,6 +96,13 @@ def test_only_the_migration_connects_as_the_owner_of_the_tables() -> None:
     its = services["migrate"]
     assert its["command"] == ["python", "-m", "migrations"], "tests/service/test_role.py runs it"
     assert its["environment"]["REWINDOW_OWNER_DATABASE_URL"] == "postgresql://rewindow:owners@postgres:5432/rewindow"
+
+
+def test_postgresql_has_shared_memory_for_processes_that_hash_together() -> None:
+    """For four queries of three processes at once; a container that asks for nothing has 64 MB."""
+    work_mem = 4 << 20
+    given = int(composed()["postgres"]["shm_size"])
+    assert given >= 4 * 3 * work_mem * HASH_MEM_MULTIPLIER
 
 
 def test_redis_asks_for_its_password(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from api.security import Caller
 from deploy.run import Services
 from store import attempts, facts, histograms, jobs, spreads
 from store.database import engine
-from store.histograms import DAY_NS
+from store.facts import DAY_NS
 from store.models import (
     Attempt,
     Capture,
