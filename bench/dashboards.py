@@ -194,6 +194,10 @@ def generate(owner_address: str, captures: int, each: int) -> None:
             if statement.strip():
                 database.execute(statement)  # type: ignore[arg-type]
         database.execute("DROP TABLE drawn")
+        # VACUUM keeps replaced rows that the snapshot of another session sees, such as one of autovacuum.
+        others = "SELECT FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()"
+        while database.execute(others).rowcount:
+            time.sleep(0.1)
         database.execute("VACUUM (FULL) connection_facts")  # which the worker writes once
         database.execute("VACUUM (ANALYZE)")
 

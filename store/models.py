@@ -843,6 +843,7 @@ class FairnessGroup(Base):
         CheckConstraint("jain >= 0 AND jain <= 1.000001", name="jain"),
         _verdicts(),
         Index("ix_fairness_groups_first_ns", "first_ns"),
+        Index("ix_fairness_groups_in_order", "attempt_id", "id"),
     )
 
     attempt_id: Mapped[int] = mapped_column(primary_key=True)

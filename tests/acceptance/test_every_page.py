@@ -302,6 +302,10 @@ def test_every_page_can_be_read_by_everybody(stack: Services, page: Page, connec
     expect(page.locator("[data-testid=sweep] [data-metric=goodput_bps]")).to_be_visible()
     page.locator("[data-testid=sweep] summary").click()
     hold(page, "team-page", "Team")
+    head, *cells = saved_chart(page, "the grid")
+    assert head == ["sender_algorithm", "site", "median", "count"]
+    told = page.get_by_test_id("cell").all_inner_texts()
+    assert [f"{float(c[2]):.2f}" for c in cells] == [re.match(r"[\d.]+", t)[0] for t in told]  # type: ignore[index]
     shown(page, stack, "/connections?values=open", "connection")
     expect(page.locator("[data-testid=values][data-field=kind]")).to_contain_text("mptcp 1")
     page.get_by_test_id("add-filter").click()

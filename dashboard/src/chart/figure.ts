@@ -5,9 +5,10 @@ import { xOf, type Area } from "./lines";
 import { axis, tickText } from "./scale";
 import { asSvg, below, type Surface } from "./surface";
 
-// What a file is made of: a picture WIDTH wide, and the rows of its CSV, whose first one has the names.
+// What a file is made of: a picture, WIDTH wide if it does not say how wide, and the rows of its CSV, whose first one has the names.
 export interface Figure {
   title: string;
+  width?: number;
   height: number;
   draw: (surface: Surface) => void;
   rows: (string | number | null)[][];
@@ -33,6 +34,15 @@ export interface Spans {
   least: number;
   axis?: { most: number; text: (value: number) => string }; // where all rows have the same scale
   rows: { words: string; told: string; from: number; to: number; most: number; colour: string; marks: { at: number; colour: string }[] }[];
+  table: (string | number | null)[][];
+}
+
+// A table of values in colours. cells: by row and column; undefined: there is no value.
+export interface Cells {
+  title: string;
+  rows: string[];
+  columns: string[];
+  cells: ({ words: string; told: string; colour: string } | undefined)[][];
   table: (string | number | null)[][];
 }
 
@@ -148,8 +158,36 @@ export const spans = (figure: Spans): Figure => ({
   rows: figure.table,
 });
 
+const [CELL_NAMES, CELL, HEAD] = [200, 116, 64]; // names of rows, a cell's width, and what is above the first row
+
+function drawCells(surface: Surface, figure: Cells) {
+  const [ink, soft] = [paint("ink"), paint("soft")];
+  const left = (column: number) => CELL_NAMES + column * CELL;
+  surface.text(16, 16, figure.title, ink, "start", 13);
+  surface.bars([16, HEAD - 4, left(figure.columns.length) - 20, 1], paint("line"));
+  figure.columns.forEach((words, c) => surface.text(left(c) + 4, 46, cut(words, 17), soft, "start", 11));
+  figure.rows.forEach((words, r) => {
+    const y = HEAD + r * ROW;
+    surface.text(16, y + ROW / 2, cut(words, 28), ink);
+    figure.cells[r]?.forEach((cell, c) => {
+      if (cell) surface.bars([left(c), y + 2, CELL - 4, ROW - 4], cell.colour);
+      surface.text(left(c) + 6, y + ROW / 2, cut(cell?.words ?? "–", 13), cell ? ink : soft, "start", 11);
+      if (cell) surface.text(left(c) + CELL - 10, y + ROW / 2, cell.told, soft, "end", 10);
+    });
+  });
+}
+
+export const cells = (figure: Cells): Figure => ({
+  title: figure.title,
+  width: Math.max(WIDTH, CELL_NAMES + figure.columns.length * CELL + 16),
+  height: HEAD + figure.rows.length * ROW + 12,
+  draw: (surface) => drawCells(surface, figure),
+  rows: figure.table,
+});
+
 export function saveFigure(kind: Kind, name: string, figure: Figure) {
+  const { width = WIDTH, height, title, draw } = figure;
   if (kind === "CSV") save(`${name}.csv`, csv(figure.rows), "text/csv");
-  else if (kind === "SVG") save(`${name}.svg`, asSvg(WIDTH, figure.height, paint("paper"), figure.title, figure.draw), "image/svg+xml");
-  else savePng(`${name}.png`, WIDTH, figure.height, paint("paper"), figure.draw);
+  else if (kind === "SVG") save(`${name}.svg`, asSvg(width, height, paint("paper"), title, draw), "image/svg+xml");
+  else savePng(`${name}.png`, width, height, paint("paper"), draw);
 }
