@@ -163,15 +163,23 @@ def _plain(by: Sequence[Dimension]) -> dict[int, Dimension]:
     return {place: d for place, d in enumerate(by) if not (d.of_capture or d.by_quality)}
 
 
-def _columns(by: Sequence[Dimension], selection: int) -> list[ColumnElement[Any]]:
-    """Of the facts of a selection, as `_of_facts` takes them."""
+def _columns(by: Sequence[Dimension], selection: int, *, of_attempts: bool = True) -> list[ColumnElement[Any]]:
+    """Of the facts of a selection, as `_of_facts` takes them; with those of attempts, if these are to be counted."""
     columns = {place: d.value if d.counted_by is None else d.counted_by for place, d in _plain(by).items()}
-    if any(d.of_capture for d in by):
+    if of_attempts and any(d.of_capture for d in by):
         columns[len(by)] = ConnectionFact.attempt_id.expression
     if any(d.by_quality for d in by):
         columns[len(by) + 1] = ConnectionFact.quality_id.expression
     labelled = [column.label(counts.key(place)) for place, column in columns.items()]
     return [literal(selection == 1).label("is_baseline"), *labelled]
+
+
+def _of_all(caller: Caller, selections: int) -> Select[Any]:
+    """Connections of each attempt, by its `key`, in as many selections as have them all."""
+    numbers = [Capture.connection_count if place < selections else literal(0) for place in range(len(_COUNTS))]
+    named = [number.label(name) for number, name in zip(numbers, _COUNTS, strict=True)]
+    columns: list[Any] = [Capture.attempt_id.label("key"), *named]
+    return select(*columns).where(Capture.team_id == caller.team_id, Capture.attempt_id.is_not(None))
 
 
 def _of_facts(by: Sequence[Dimension], queries: Sequence[Select[Any]]) -> _Counted:
@@ -217,17 +225,20 @@ def _kept(
         return [select(cast(its.c.value, BigInteger).label("key"), *(its.c[name] for name in _COUNTS))]
 
     plain = {place: of_days(d.name) for place, d in _plain(by).items()}
+    are_all = not any(filters.given(s) for s in selections)  # then captures tell how many connections they have
     parts = [
         _Counted(
             [select(literal(place).label("dimension"), *its.c) for place, its in plain.items()],
-            of_ids(counts.ATTEMPT) if any(d.of_capture for d in by) else [],
+            ([_of_all(caller, len(selections))] if are_all else of_ids(counts.ATTEMPT))
+            if any(d.of_capture for d in by)
+            else [],
             of_ids(counts.QUALITY) if any(d.by_quality for d in by) else [],
         )
     ]
     attempt = ConnectionFact.attempt_id
     queries = []
     for place, (wanted, split) in enumerate(zip(selections, splits, strict=True)):
-        its = selected(caller, wanted, *_columns(by, place))
+        its = selected(caller, wanted, *_columns(by, place, of_attempts=not are_all))
         if split.of_facts:
             others = [attempt.not_in(without)] if without else []
             queries.append(its.where(facts.during(ConnectionFact.first_ns, split.of_facts), *others))
