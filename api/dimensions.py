@@ -15,7 +15,7 @@ from store import facts
 from store.models import VERDICTS, Capture, ConnectionFact, QualityRecord
 
 TAG = "tag:"
-_HOUR_NS, _DAY_NS = 3600 * 10**9, 24 * 3600 * 10**9
+_HOUR_NS = 3600 * 10**9
 
 
 def _text(column: Any) -> ColumnElement[Any]:
@@ -65,7 +65,7 @@ _FIXED = {
         Dimension("uploader", _text(Capture.uploader_id), of_capture=True),
         Dimension("capture_verdict", case(*_RANKS, else_=None), of_capture=True),
         Dimension("hour", _begin(_HOUR_NS), is_time=True),
-        Dimension("day", _begin(_DAY_NS), is_time=True),
+        Dimension("day", _begin(facts.DAY_NS), is_time=True),
     )
 }
 NAMES = (*_FIXED, f"{TAG}KEY")
